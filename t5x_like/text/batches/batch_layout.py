@@ -42,7 +42,7 @@ class BatchLayout(NamedTuple):
         decoders, inputs too), so that all batches have the same streams.
       lengths: Lengths of both streams. Tokens beyond them are cut off.
       packed: Whether rows may have several examples.
-      zero_is_padding: Whether id 0 is always padding, as in seqio; False if the vocabulary has a word there.
+      zero_is_padding: Whether id 0 is always padding, as in seqio; False if it is a word or an end, too.
     """
 
     spec: ExampleSpec

@@ -215,7 +215,7 @@ def questions_of(
         read=read,
         examples=examples,
         lengths=Lengths(inputs_length, 2),
-        zero_is_padding=ids_of(tokenizer).pad == 0,
+        zero_is_padding=ids_of(tokenizer).zero_is_padding,
         metrics=definition.head_metrics(),
         benchmark=getattr(definition, "benchmark", None),
     )

@@ -79,7 +79,7 @@ class Loader:
             Lengths(config.inputs_length, config.targets_length),
             opened.spec,
             pack=config.pack and not opened.spec.fills_rows,
-            zero_is_padding=opened.ids.pad == 0,
+            zero_is_padding=opened.ids.zero_is_padding,
         )
         self._sources, self._shares = opened.sources, opened.shares
         if config.alternate_tasks:

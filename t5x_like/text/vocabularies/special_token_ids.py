@@ -41,6 +41,11 @@ class SpecialTokenIds:
         return () if self.eos is None else (self.eos, *self.further_eos)
 
     @property
+    def zero_is_padding(self) -> bool:
+        """True if id 0 is padding and nothing else. Many tokenizers of decoders pad with their end, which is learned."""
+        return [role for role, token_id in self.by_role.items() if token_id == 0] == ["pad"]
+
+    @property
     def fill(self) -> int:
         """Id of positions that nobody reads: padding, or 0 without one."""
         return 0 if self.pad is None else self.pad

@@ -343,3 +343,32 @@ def test_a_mixture_of_two_vocabularies_is_refused(make_text_task, pieces_path):
     registry.register([Mixture(name="two_" + tasks[0], tasks=tasks)])
     with pytest.raises(ValueError, match="has another vocabulary"):
         build_loader(config("two_" + tasks[0]))
+
+
+@pytest.fixture(scope="module")
+def padding_with_the_end(tmp_path_factory):
+    """A vocabulary whose first id is end and padding, as those of GPT-NeoX and SmolLM2 are often saved."""
+    from tokenizers import Tokenizer, models, pre_tokenizers
+
+    folder = tmp_path_factory.mktemp("end")
+    pieces = ["<|endoftext|>", *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    engine = Tokenizer(
+        models.BPE(vocab={piece: token_id for token_id, piece in enumerate(pieces)}, merges=[])
+    )
+    engine.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    engine.add_special_tokens(["<|endoftext|>"])
+    engine.save(str(folder / "tokenizer.json"))
+    named = {"eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(named))
+    return str(folder)
+
+
+@pytest.mark.parametrize(
+    "layout", [{}, {"layout": "decoder", "targets_length": 96, "prefix_attention": "causal"}]
+)
+def test_an_end_with_the_id_of_padding_is_learned(make_text_task, padding_with_the_end, layout):
+    name = make_text_task(vocabulary=padding_with_the_end, num_sentinels=0)
+    (batch,) = take(build_loader(config(name, pack=False, **layout)), 1)
+    for targets, weights in zip(batch.target_tokens, batch.loss_weights, strict=True):
+        assert len(targets[weights > 0]) in (len("no") + 1, len("yes") + 1, len("maybe") + 1)
+        assert targets[weights > 0][-1] == 0
