@@ -70,7 +70,7 @@ def write_model(directory: Path) -> int:
     """
     config = GPT2Config(
         vocab_size=_NUM_WORDS + 2, model_dim=256, mlp_dim=1024, num_heads=8, num_layers=6,
-        max_position_embeddings=_PROMPT + _ANSWER, dropout_rate=0.0,
+        max_position_embeddings=_PROMPT + 1 + _ANSWER, dropout_rate=0.0,
     )  # fmt: skip
     params = parameters.split(jax.jit(config.build)(jax.random.key(0)))[1]
     write_hugging_face(config, params, directory)
@@ -164,8 +164,8 @@ def run_ours(method: str, folder: Path, home: Path, batch_size: int, steps: int)
         "INITIAL_CHECKPOINT": str(folder / "model"),
         "LAYOUT": "decoder",
         "PREFIX_ATTENTION": "causal",
-        "INPUTS_LENGTH": _PROMPT,
-        "TARGETS_LENGTH": _PROMPT + _ANSWER,
+        "INPUTS_LENGTH": _PROMPT + 1,  # with an end, which these rows lack
+        "TARGETS_LENGTH": _PROMPT + 1 + _ANSWER,
         "TRAIN_FILES": str(folder / f"{method}.jsonl"),
         "TRAIN_STEPS": steps,
         "BATCH_SIZE": batch_size,
@@ -182,7 +182,6 @@ def run_ours(method: str, folder: Path, home: Path, batch_size: int, steps: int)
         macros |= {"VALIDATION_FILES": str(folder / f"{method}.jsonl")}
     recipe = f"gin/recipes/preferences/{method}.gin"
     process = measured(command("train", f"--gin_file={recipe}", f"--model_dir={home}", **macros))
-    print(list(read_jsonl(home / "metrics.jsonl"))[-3:])
     lines = [line for line in read_jsonl(home / "metrics.jsonl") if line["split"] == "train"]
     return process | {
         "seconds": statistics.median(1 / line["steps_per_second"] for line in lines[_COMPILING:]),
