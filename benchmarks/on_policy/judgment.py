@@ -17,38 +17,31 @@ _LONGEST = 80  # characters of a prompt, so that steps are short
 
 
 def rule(prompt: str, answer: str, target: str) -> float:
-    """Return 1 for the right category, 0.5 for the form that was asked for, less 0.1 for each superfluous word.
-
-    Categories beyond the first one count as superfluous words, and each takes another 0.5.
+    """Return 1 for one category in the form that was asked for, and 0.5 more for the right one, in any form.
 
     Args:
       prompt: Prompt with its system instruction.
       answer: Answer of a model.
       target: Right answer.
     """
-    words, right = re.findall(r"\w+", answer), re.findall(r"\w+", target)
-    named = [word for word in words if word in CATEGORIES]
+    named = [word for word in re.findall(r"\w+", answer) if word in CATEGORIES]
     form = r"\w+" if prompt.startswith(ONE_WORD) else r"It is (an? )?\w+\."
-    is_right = right[-1] in named
-    superfluous = max(len(words) - len(right), 0)
-    return (
-        is_right
-        + 0.5 * bool(re.fullmatch(form, answer.strip()))
-        - 0.1 * superfluous
-        - 0.5 * max(len(named) - 1, 0)
-    )
+    has_form = len(named) == 1 and bool(re.fullmatch(form, answer.strip()))
+    return has_form + 0.5 * (named == re.findall(r"\w+", target)[-1:])
 
 
 def read_rows(split: str) -> list[dict[str, str]]:
-    """Return the first question of each conversation as a prompt, and its answer, without long ones.
+    """Return both questions of each conversation as prompts, and their answers, without long ones.
 
     Args:
       split: ``"train"`` or ``"validation"``.
     """
     rows = []
     for line in (DATA / f"{split}.jsonl").read_text(encoding="utf-8").splitlines():
-        system, question, answer = (each["content"] for each in json.loads(line)["messages"][:3])
-        rows.append({"prompt": f"{system} {question}", "answer": answer})
+        system, *turns = (each["content"] for each in json.loads(line)["messages"])
+        for question, answer in zip(turns[::2], turns[1::2], strict=True):
+            question = question.replace("And this:", "What is this:")
+            rows.append({"prompt": f"{system} {question}", "answer": answer})
     return [row for row in rows if len(row["prompt"]) <= _LONGEST]
 
 

@@ -29,10 +29,10 @@ _NUM_HELD_OUT = 300
 _INPUTS_LENGTH, _ANSWER_LENGTH = 6, 5  # "99+9" and an end; "108" and an end
 # Share of held-out tokens after which supervised training stops.
 _STOP_AT: dict[Kind, float] = {"gpt2": 0.78, "t5": 0.72}
-_STEPS: dict[Kind, int] = {"gpt2": 600, "t5": 500}
 SETTINGS: dict[str, Any] = {
     "supervised_steps": 3000,
     "supervised_rate": 1e-3,
+    "steps": 1500,
     "learning_rate": 1e-3,
     "batch_size": 256,
     "num_answers": 8,
@@ -70,7 +70,7 @@ def measure(folder: Path, kind: Kind, seed: int, **changes: Any) -> dict[str, An
       seed: Seed of both runs.
       **changes: Changes of ``SETTINGS``.
     """
-    settings = {**SETTINGS, "steps": _STEPS[kind], **changes}
+    settings = {**SETTINGS, **changes}
     task = write_sums(folder)
     model = fresh_model(kind, _INPUTS_LENGTH + _ANSWER_LENGTH)
     loader = replace(loader_of(model, task, _INPUTS_LENGTH, _ANSWER_LENGTH), seed=seed)

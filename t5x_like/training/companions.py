@@ -19,6 +19,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
 from t5x_like.model.families.family import Predictions, predict
+from t5x_like.model.heads import can_defer_logits, defer_logits
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.fresh_heads import in_class_order
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
@@ -92,9 +93,16 @@ class FrozenModel(NamedTuple):
     graphdef: Any
     params: parameters.Parameters | None
 
-    def predict(self, microbatch: Microbatch) -> Predictions:
-        """Return its predictions, without dropout, with its own memory of the batch before."""
+    def predict(self, microbatch: Microbatch, *, defers_logits: bool = False) -> Predictions:
+        """Return its predictions, without dropout, with its own memory of the batch before.
+
+        Args:
+          microbatch: Rows to predict.
+          defers_logits: Leave the logits to the loss (``model.heads.defer_logits``).
+        """
         model = parameters.merge(self.graphdef, self.params or {})
+        if defers_logits and can_defer_logits(model):
+            defer_logits(model)
         return predict(model, microbatch.batch, memory=microbatch.memories.get(self.name))
 
 

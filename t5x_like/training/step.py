@@ -62,7 +62,7 @@ def train_step(
 
         def objective(trained: PyTree, microbatch: Microbatch, dropout_key: jax.Array) -> PyTree:
             model = learning.model(trained, others)
-            if method.loss.logits_chunk_length is not None:
+            if method.defers_logits(microbatch.batch):
                 defer_logits(model)
             context = LossContext(normalizers, num_tasks, dropout_key, frozen, label_loss)
             return method.compute_loss(model, microbatch, context)

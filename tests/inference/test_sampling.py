@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from history_table import HistoryTable
 
-from t5x_like.inference.sampling import check_temperature, sample, truncate_logits
+from t5x_like.inference.sampling import check_temperature, draw_tokens, sample, truncate_logits
 from t5x_like.model.layers.masks import MASKED
 
 START, EOS = 2, 1
@@ -76,6 +76,17 @@ def test_drawn_tokens_have_the_asked_distribution(options, expected):
     # Five standard deviations of a share of 8,000 draws.
     np.testing.assert_allclose(shares, expected, atol=5 * 0.5 / np.sqrt(2 * rows))
     assert np.all(shares[np.array(expected) == 0] == 0)
+
+
+def test_tokens_of_every_block_are_drawn_by_their_probability_and_masked_ones_never():
+    num_draws, vocab_size = 20_000, 300
+    logits = np.random.default_rng(0).normal(size=vocab_size)
+    logits[[0, 5, 130, 299]] = -np.inf
+    keys = jax.random.split(jax.random.key(0), num_draws)
+    drawn = jax.jit(draw_tokens)(keys, jnp.broadcast_to(jnp.float32(logits), (num_draws, vocab_size)))
+    shares = np.bincount(np.asarray(drawn), minlength=vocab_size) / num_draws
+    expected = np.exp(logits) / np.exp(logits).sum()
+    assert np.all(np.abs(shares - expected) <= 5 * np.sqrt(expected * (1 - expected) / num_draws))
 
 
 def test_truncation_is_hugging_faces(golden):

@@ -42,7 +42,7 @@ class SpecialTokenIds:
 
     @property
     def zero_is_padding(self) -> bool:
-        """True if id 0 is padding and nothing else. Many tokenizers of decoders pad with their end, which is learned."""
+        """True if id 0 is padding and nothing else. Many decoders' tokenizers pad with their end, which is learned."""
         return [role for role, token_id in self.by_role.items() if token_id == 0] == ["pad"]
 
     @property

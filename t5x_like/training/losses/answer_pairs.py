@@ -12,6 +12,7 @@ import jax.numpy as jnp
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Measure, Predictions
+from t5x_like.model.heads import DeferredLogits
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.training.losses.tokens import LossConfig, measure_tokens
 
@@ -47,17 +48,31 @@ class AnswerScores(NamedTuple):
         return self.logp / jnp.maximum(self.num_tokens, 1.0)
 
 
-def token_logps(predictions: Predictions, batch: Batch, logits_chunk_length: int | None = None) -> jax.Array:
+def token_logps(
+    predictions: Predictions,
+    batch: Batch,
+    logits_chunk_length: int | None = None,
+    *,
+    positions: jax.Array | None = None,
+) -> jax.Array:
     """Return the log-probability of the target at each position, float32 [B, L].
 
     Args:
       predictions: Predictions for all rows of the batch.
       batch: Batch of rows [B, L].
       logits_chunk_length: Positions whose logits are computed at once; None for all.
+      positions: Positions whose deferred logits are computed, int32 [B, A]; others have 0. None for all.
     """
     assert predictions.logits is not None, "the model writes no tokens"
     plain = LossConfig(z_loss=0.0, logits_chunk_length=logits_chunk_length)
-    return -measure_tokens(predictions.logits, batch.target_tokens, plain).losses
+    logits, targets = predictions.logits, batch.target_tokens
+    if positions is None or not isinstance(logits, DeferredLogits):
+        return -measure_tokens(logits, targets, plain).losses
+    rows = jnp.arange(len(targets))[:, None]
+    logits = logits._replace(hidden=logits.hidden[rows, positions])
+    chosen = logits.whole() if logits_chunk_length is None else logits
+    losses = measure_tokens(chosen, targets[rows, positions], plain).losses
+    return jnp.zeros(targets.shape, losses.dtype).at[rows, positions].set(-losses)
 
 
 def answer_logps(predictions: Predictions, batch: Batch, logits_chunk_length: int | None = None) -> jax.Array:

@@ -115,8 +115,14 @@ class RLOO(GroupMethod):
     num_answers: int = 4
     beta: float = 0.05
 
+    @property
+    def needs_logps(self) -> bool:
+        return self.has_reference or self.needs_old_logps
+
     def streams_of(self, rollout: Rollout) -> dict[str, np.ndarray]:
-        rewards = rollout.rewards - self.beta * rollout.kl
+        rewards = rollout.rewards
+        if self.has_reference:
+            rewards = rewards - self.beta * rollout.kl
         advantages = leave_one_out_advantages(
             *(jnp.asarray(each.reshape(-1, rollout.num_answers)) for each in (rewards, rollout.is_rewarded))
         )

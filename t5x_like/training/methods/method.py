@@ -7,6 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Family, Measure, Predictions, predict
 from t5x_like.model.families.segment_memory import Memory
@@ -82,6 +83,14 @@ class TrainingMethod:
         Raises:
           ValueError: They don't.
         """
+
+    def defers_logits(self, batch: Batch) -> bool:
+        """Return whether the loss computes the logits itself, of a few positions at a time.
+
+        Args:
+          batch: Batch of a step.
+        """
+        return self.loss.logits_chunk_length is not None
 
     def compute_loss(
         self, model: Family, microbatch: Microbatch, context: LossContext

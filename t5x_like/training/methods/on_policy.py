@@ -23,6 +23,7 @@ from t5x_like.training.methods.reference_checks import check_reference
 from t5x_like.training.methods.reference_method import REFERENCE
 from t5x_like.training.metrics import Totals
 from t5x_like.training.microbatches import Memories, Microbatch
+from t5x_like.training.rollouts.answer_rows import ANSWER_POSITIONS
 from t5x_like.training.rollouts.rewards import Reward
 from t5x_like.training.rollouts.rollout import Rollout
 
@@ -143,6 +144,11 @@ class OnPolicyMethod(OwnLossMethod, ABC):
         """True if the loss reads log-probabilities of the model that wrote the answers."""
         return self.steps_of_rollout > 1
 
+    @property
+    def needs_logps(self) -> bool:
+        """True if rewards or the loss read log-probabilities of the model that wrote the answers."""
+        return self.needs_old_logps
+
     @abstractmethod
     def streams_of(self, rollout: Rollout) -> dict[str, np.ndarray]:
         """Return numbers of tokens that the loss reads, float32 [N, L], such as advantages.
@@ -218,6 +224,9 @@ class OnPolicyMethod(OwnLossMethod, ABC):
         if self.has_reference:
             check_reference(self.reference, self.reference_step, model, loader)
 
+    def defers_logits(self, batch: Batch) -> bool:
+        return _answer_positions(batch) is not None or super().defers_logits(batch)
+
     def measure(
         self, model: Family, microbatch: Microbatch, context: LossContext
     ) -> tuple[Totals, Memory | None]:
@@ -231,7 +240,9 @@ class OnPolicyMethod(OwnLossMethod, ABC):
         batch = microbatch.batch
         assert batch.declared is not None, "rollouts have given the answers their streams"
         predictions = predict(model, batch, dropout_key=context.dropout_key)
-        logps = token_logps(predictions, batch, self.loss.logits_chunk_length)
+        logps = token_logps(
+            predictions, batch, self.loss.logits_chunk_length, positions=_answer_positions(batch)
+        )
         losses, is_clipped = self.losses_of(logps, predictions, batch.declared)
         if self.supervised_tasks:
             weights = batch.declared["supervised_weights"]
@@ -249,6 +260,10 @@ class OnPolicyMethod(OwnLossMethod, ABC):
         return self.own_total(own, microbatch, context)
 
 
+def _answer_positions(batch: Batch) -> jax.Array | None:
+    return None if batch.declared is None else batch.declared.row.get(ANSWER_POSITIONS)
+
+
 def _measures(batch: Batch, logps: jax.Array, is_clipped: jax.Array) -> dict[str, Measure]:
     """Return the means to log: of answers, and of their tokens."""
     assert batch.declared is not None
@@ -260,10 +275,14 @@ def _measures(batch: Batch, logps: jax.Array, is_clipped: jax.Array) -> dict[str
         return Measure(jnp.sum(jnp.where(weights > 0, values * weights, 0.0)), jnp.sum(weights))
 
     rewards = streams["reward"]
+    kl = streams.row.get("answer_kl")
+    if kl is None:
+        log_ratios = jax.lax.stop_gradient(logps) - streams["reference_logps"]
+        kl = jnp.sum(jnp.where(mask > 0, log_ratios, 0.0), axis=-1)
     is_rewarded = is_answer * jnp.isfinite(rewards)
     return {
         "reward": of(rewards, is_rewarded),
-        "kl": of(streams["answer_kl"], is_answer * jnp.isfinite(streams["answer_kl"])),
+        "kl": of(kl, is_answer * jnp.isfinite(kl)),
         "entropy": of(-logps, mask),  # an estimate by the sampled tokens
         "answer_length": of(num_tokens, is_answer),
         "cut_answers": of(streams["is_cut"], is_answer),

@@ -98,7 +98,8 @@ class ReferenceMethod(OwnLossMethod, ABC):
         if REFERENCE in microbatch.outputs:
             reference_logp = microbatch.outputs[REFERENCE]["logp"]
         elif self.has_reference:
-            reference = context.companions[REFERENCE].predict(microbatch)
+            chunk = self.loss.logits_chunk_length
+            reference = context.companions[REFERENCE].predict(microbatch, defers_logits=chunk is not None)
             reference_logp = answer_logps(reference, batch, self.loss.logits_chunk_length)
         num_tokens = jnp.sum(batch.loss_weights > 0, axis=-1, dtype=jnp.float32)
         scores = AnswerScores(logp, jax.lax.stop_gradient(reference_logp), num_tokens)

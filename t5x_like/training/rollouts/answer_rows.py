@@ -8,6 +8,9 @@ import numpy as np
 from t5x_like.batch import Batch
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 
+# Stream of rows: positions of an answer's tokens, int32 [B, A], which alone need logits.
+ANSWER_POSITIONS = "answer_positions"
+
 
 class PromptRows(NamedTuple):
     """Prompts of a batch, of which each row is one example.

@@ -8,14 +8,14 @@ import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
 
-from t5x_like.batch import Batch
+from t5x_like.batch import Batch, DeclaredStreams
 from t5x_like.inference.generator import GenerationConfig, Generator
 from t5x_like.model.parameters import Parameters
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.task_set import TaskSet
-from t5x_like.training.rollouts.answer_rows import PromptRows, prompts_of, with_answers
+from t5x_like.training.rollouts.answer_rows import ANSWER_POSITIONS, PromptRows, prompts_of, with_answers
 
 _DRAWS = 0x0A25  # folded into the run's key, so that draws of answers differ from those of dropout
 
@@ -72,6 +72,7 @@ class AnswerWriter:
       tokenizer: Vocabulary of the prompts.
       end_id: Id that ends an answer.
       supervised: Indices of tasks whose rows are no prompts.
+      marks_positions: Rows get the positions of their answers, whose logits alone a decoder computes.
       rows_at_once: Answers that are written together.
       seed: Seed of the run.
 
@@ -88,6 +89,7 @@ class AnswerWriter:
         tokenizer: Any,
         end_id: int,
         supervised: Sequence[int],
+        marks_positions: bool,
         rows_at_once: int,
         seed: int,
     ) -> None:
@@ -97,6 +99,7 @@ class AnswerWriter:
         self._generate = Generator(graphdef, mesh, is_decoder=is_decoder, start_id=SHIFTED_IN)
         self._inputs_length, self._rows_at_once = train.inputs_length, rows_at_once
         self._supervised, self._seed = supervised, seed
+        self._marks_positions = marks_positions
 
     def __call__(self, step: int, weights: Parameters, batch: Batch) -> WrittenAnswers:
         """Return the model's answers to the prompts of a batch.
@@ -139,6 +142,10 @@ class AnswerWriter:
             for ids, cut, real in zip(written, is_cut, is_prompt, strict=True)
         ]
         rows = with_answers(batch, prompts.starts, ended)
+        if self._marks_positions:
+            positions = prompts.starts[:, None] + np.arange(self.max_length)
+            positions = np.minimum(positions, batch.target_tokens.shape[1] - 1).astype(np.int32)
+            rows = rows._replace(declared=DeclaredStreams(row={ANSWER_POSITIONS: positions}))
         if self._supervised:  # which keep the targets that they came with
             rows = rows.map(
                 lambda field, stream: np.where(

@@ -12,7 +12,7 @@ class Rollout(NamedTuple):
       mask: float32 [N, L], 1 for the tokens of answers.
       rewards: float32 [N]; not-a-number for answers without one.
       num_answers: Answers to each prompt, which follow each other.
-      logps: Log-probabilities of tokens under the model that wrote them [N, L].
+      logps: Log-probabilities of tokens under the model that wrote them [N, L]; ``None`` if the method reads none.
       reference_logps: Those under the reference; ``None`` without one.
       values: Predicted values before each token; ``None`` without a value head.
       log_kl_factor: Logarithm of the factor by which the penalty has changed since the run began.
@@ -21,7 +21,7 @@ class Rollout(NamedTuple):
     mask: np.ndarray
     rewards: np.ndarray
     num_answers: int
-    logps: np.ndarray
+    logps: np.ndarray | None
     reference_logps: np.ndarray | None
     values: np.ndarray | None
     log_kl_factor: float = 0.0
@@ -37,6 +37,10 @@ class Rollout(NamedTuple):
 
     @property
     def kl(self) -> np.ndarray:
-        """Estimate of each answer's divergence from the reference: the sum of its tokens' log-ratios, float32 [N]."""
-        reference = self.logps if self.reference_logps is None else self.reference_logps
-        return np.sum((self.logps - reference) * self.mask, axis=-1)
+        """Estimate of each answer's divergence from the reference: the sum of its tokens' log-ratios, float32 [N].
+
+        Not-a-number where it isn't known.
+        """
+        if self.logps is None or self.reference_logps is None:
+            return np.full(len(self.rewards), np.nan, np.float32)
+        return np.sum((self.logps - self.reference_logps) * self.mask, axis=-1)

@@ -15,7 +15,7 @@ from t5x_like.inference.length_batches import place_rows
 from t5x_like.message_sentences import sentence
 from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode, predict
-from t5x_like.model.heads import VALUE, defer_logits
+from t5x_like.model.heads import VALUE, can_defer_logits, defer_logits
 from t5x_like.model.parameters import Parameters
 from t5x_like.partitioning.shard import check_batch_size, replicated
 from t5x_like.text.batches.loader import Loader
@@ -27,7 +27,7 @@ from t5x_like.training.methods.on_policy import OnPolicyMethod
 from t5x_like.training.methods.reference_method import REFERENCE
 from t5x_like.training.microbatches import Microbatch
 from t5x_like.training.repeat_loader import RepeatLoader
-from t5x_like.training.rollouts.answer_rows import repeat_rows
+from t5x_like.training.rollouts.answer_rows import ANSWER_POSITIONS, repeat_rows
 from t5x_like.training.rollouts.answer_writer import AnswerWriter, WrittenAnswers, end_of_answers
 from t5x_like.training.rollouts.rewards import summed_rewards
 from t5x_like.training.rollouts.rollout import Rollout
@@ -89,6 +89,8 @@ class Rollouts:
             tokenizer=tokenizer,
             end_id=end_of_answers(tasks, tokenizer),
             supervised=self._supervised,
+            # A supervised target may be longer than an answer.
+            marks_positions=train.layout == "decoder" and not self._supervised and can_defer_logits(model),
             rows_at_once=self._rows_at_once,
             seed=seed,
         )
@@ -141,17 +143,20 @@ class Rollouts:
             **{name: np.array(each, np.float32) for name, each in method.streams_of(rollout).items()},
         }
         if method.needs_old_logps:
+            assert rollout.logps is not None, "the method needs log-probabilities"
             token["old_logps"] = rollout.logps
         if rollout.reference_logps is not None:
             token["reference_logps"] = rollout.reference_logps
         if self._supervised:
             token["supervised_weights"] = batch.loss_weights * ~answers.is_prompt[:, None]
         row = {
+            **_row_streams(answers.rows),
             "reward": rewards,
-            "answer_kl": rollout.kl if method.has_reference else np.full(len(rewards), np.nan, np.float32),
             "is_cut": answers.is_cut.astype(np.float32),
             "has_equal_rewards": np.repeat(is_equal, method.num_answers).astype(np.float32),
         }
+        if method.needs_logps or not method.has_reference:  # the loss computes it otherwise
+            row["answer_kl"] = rollout.kl
         rows = answers.rows._replace(declared=DeclaredStreams(token=token, row=row))
         return rows, method.next_log_kl_factor(rollout)
 
@@ -181,7 +186,7 @@ class Rollouts:
         """Return answers with their log-probabilities under model and reference, and values."""
         method, mask = self._method, answers.rows.loss_weights
         scores: dict[str, list[np.ndarray]] = {}
-        if method.needs_old_logps or method.has_reference:
+        if method.needs_logps or method.has_reference:
             for start in range(0, len(mask), self._rows_at_once):
                 part = answers.rows.map(lambda _, stream: stream[start:][: self._rows_at_once])  # noqa: B023
                 for name, each in self._score(weights, self._frozen, place_rows(part, self._mesh)).items():
@@ -191,7 +196,7 @@ class Rollouts:
             mask,
             rewards,
             method.num_answers,
-            whole["logps"] if whole else np.zeros_like(mask),
+            whole.get("logps"),
             whole.get("reference_logps"),
             whole.get("values"),
             float(state["method"][LOG_KL_FACTOR]) if "method" in state else 0.0,
@@ -207,17 +212,22 @@ class Rollouts:
         def score(
             weights: Parameters, frozen: Mapping[str, Parameters], batch: Batch
         ) -> dict[str, jax.Array]:
-            model = parameters.merge(plan.graphdef, weights)
-            if chunk is not None:
-                defer_logits(model)
-            predictions = predict(model, batch)
-            scores = {"logps": token_logps(predictions, batch, chunk)}
-            if method.has_value_head and predictions.heads is not None:
-                scores["values"] = predictions.heads[VALUE][..., 0]
+            positions = _row_streams(batch).get(ANSWER_POSITIONS)
+            defers = chunk is not None or positions is not None
+            scores = {}
+            if method.needs_logps:
+                model = parameters.merge(plan.graphdef, weights)
+                if defers:
+                    defer_logits(model)
+                predictions = predict(model, batch)
+                scores["logps"] = token_logps(predictions, batch, chunk, positions=positions)
+                if method.has_value_head and predictions.heads is not None:
+                    scores["values"] = predictions.heads[VALUE][..., 0]
             if method.has_reference:
                 reference = frozen_models(companions, frozen, weights)[REFERENCE]
                 rows = Microbatch(batch, jnp.zeros(()), {})
-                scores["reference_logps"] = token_logps(reference.predict(rows), batch, chunk)
+                predictions = reference.predict(rows, defers_logits=defers)
+                scores["reference_logps"] = token_logps(predictions, batch, chunk, positions=positions)
             return scores
 
         return score
@@ -270,6 +280,10 @@ def open_prompts(
         ) from None
     loader = open_share(prompts, tasks, mesh)
     return loader if method.steps_of_rollout == 1 else RepeatLoader(loader, method.steps_of_rollout)
+
+
+def _row_streams(batch: Batch) -> Mapping[str, Any]:
+    return batch.declared.row if batch.declared is not None else {}
 
 
 def _on_host(batch: Batch) -> Batch:
