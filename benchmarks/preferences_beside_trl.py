@@ -118,9 +118,9 @@ def compare(method: str, folder: Path, arguments: argparse.Namespace) -> dict[st
       arguments: Rounds, steps, and the other Python.
     """
     batch_size = _BATCH_SIZES[method]
-    ours, theirs = [], []
+    own_runs, trl_runs = [], []
     for index in range(arguments.rounds):
-        ours.append(run_ours(method, folder, folder / f"{method}_{index}", batch_size, arguments.steps))
+        own_runs.append(run_ours(method, folder, folder / f"{method}_{index}", batch_size, arguments.steps))
         request = {
             **_SHARED,
             "method": method,
@@ -130,22 +130,22 @@ def compare(method: str, folder: Path, arguments: argparse.Namespace) -> dict[st
             "batch_size": batch_size,
             "steps": arguments.steps,
         }
-        theirs.append(run_trl(arguments.trl, request))
+        trl_runs.append(run_trl(arguments.trl, request))
     num_tokens = batch_size * (_PROMPT + _ANSWER) * (2 if method == "dpo" else 1)
-    sides = {"t5x_like": ours, "trl": theirs}
+    sides = {"t5x_like": own_runs, "trl": trl_runs}
     return {
         "batch_size": batch_size,
         "prompt_tokens": _PROMPT,
         "answer_tokens": _ANSWER,
         **({"num_answers": _SHARED["num_answers"]} if method == "grpo" else {}),
-        "versions": theirs[0]["versions"],
+        "versions": trl_runs[0]["versions"],
         "mean_answer_length": {name: each[0]["length"] for name, each in sides.items()},
         "seconds_per_step": {name: _median(each, "seconds") for name, each in sides.items()},
         "tokens_per_second": {name: round(num_tokens / _median(each, "seconds")) for name, each in sides.items()},
         "peak_gib": {name: _median(each, "peak_gib") for name, each in sides.items()},
         "seconds_of_the_whole_process": {name: _median(each, "whole") for name, each in sides.items()},
         "speedup": round(
-            statistics.median(their["seconds"] / our["seconds"] for our, their in zip(ours, theirs, strict=True)), 2
+            statistics.median(trl["seconds"] / own["seconds"] for own, trl in zip(own_runs, trl_runs, strict=True)), 2
         ),
     }  # fmt: skip
 

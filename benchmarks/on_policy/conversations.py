@@ -51,9 +51,9 @@ SETTINGS: dict[str, Any] = {
     "supervised_steps": 500,
     "supervised_rate": 2e-3,
     "num_ranked": 6,  # answers sampled for each prompt; those with the same score are one
-    "reward_steps": 400,
+    "reward_steps": 600,
     "reward_rate": 1e-3,
-    "ppo_steps": 240,
+    "ppo_steps": 400,
     "ppo_rate": 1e-3,
     "ppo_batch": 64,
     "ppo_minibatches": 4,
@@ -100,10 +100,11 @@ class Conversations:
         first, rest = rows[: settings["supervised_rows"]], rows[settings["supervised_rows"] :]
         num_careless = round(settings["careless_share"] * len(first))
         first = [*map(in_other_form, first[:num_careless]), *first[num_careless:]]
-        self.demonstrations = text_task(
-            self.folder, "demonstrations", {"train": first, "validation": held_out}
+        # Tasks are registered by name, and the seeds of one process have rows of their own.
+        self.demonstrations, self.questions = (
+            text_task(self.folder, f"{name}_{seed}", {"train": train, "validation": held_out})
+            for name, train in (("demonstrations", first), ("questions", rest))
         )
-        self.questions = text_task(self.folder, "questions", {"train": rest, "validation": held_out})
         self.supervised, self.reward = self.folder / "supervised", self.folder / "reward"
         self.answers = Answers(
             replace(self.loader(self.questions), split="validation"), self.questions, len(held_out)
@@ -140,7 +141,7 @@ class Conversations:
             )
             write_jsonl(files[split], ranked(answers, written))
         task = PreferenceTask(
-            name="ranked_answers",
+            name=f"ranked_answers_{self.seed}",
             vocabulary=VOCABULARY,
             num_sentinels=0,
             files=files,
@@ -168,7 +169,7 @@ class Conversations:
             held_out=(replace(loader, split="validation", shuffle=False, repeat=False),),
             every_steps=100,
         )
-        line = lines_of(self.reward, "validation/ranked_answers")[-1]
+        line = lines_of(self.reward, f"validation/{task.name}")[-1]
         return {name: round(100 * line[name], 1) for name in ("accuracy", "length_accuracy")}
 
     def train_policy(self, name: str, *, save_every_steps: int = 0, **changes: Any) -> Path:

@@ -77,17 +77,30 @@ class Scores:
         columns = ([row[0] for row in rows], self.texts, [row[2] for row in rows])
         self.proxy = np.array(reward(*columns))
         self.lengths = np.array([len(text) for text in self.texts])
+        self.asks_for_word = np.array([prompt.startswith(ONE_WORD) for prompt, _, _ in rows])
 
     @property
     def summary(self) -> dict[str, float]:
-        """Means, and how much of the reward is explained by length."""
+        """Means, and how much of the rewards is explained by length among answers of which the same form is asked."""
+        asks_for_word = self.asks_for_word
         return {
             "rule": round(float(self.rule.mean()), 3),
+            "right_form": round(float(np.mean(self.rule >= 1)), 3),
+            "right_category": round(float(np.mean(self.rule % 1 == 0.5)), 3),
             "reward_model": round(float(self.proxy.mean()), 3),
             "characters": round(float(self.lengths.mean()), 1),
-            "correlation_of_length_and_rule": correlation(self.lengths, self.rule),
-            "correlation_of_length_and_reward_model": correlation(self.lengths, self.proxy),
+            "characters_where_a_word_is_asked_for": round(float(self.lengths[asks_for_word].mean()), 1),
+            "characters_where_a_sentence_is_asked_for": round(float(self.lengths[~asks_for_word].mean()), 1),
+            "correlation_of_length_and_rule": correlation(*map(self._centered, (self.lengths, self.rule))),
+            "correlation_of_length_and_reward_model": correlation(
+                *map(self._centered, (self.lengths, self.proxy))
+            ),
         }
+
+    def _centered(self, values: np.ndarray) -> np.ndarray:
+        """Return values less their mean among answers of which the same form is asked."""
+        means = [values[self.asks_for_word == asks].mean() for asks in (False, True)]
+        return values - np.array(means)[self.asks_for_word.astype(int)]
 
 
 def correlation(first: np.ndarray, second: np.ndarray) -> float:
