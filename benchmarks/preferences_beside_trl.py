@@ -141,6 +141,7 @@ def compare(method: str, folder: Path, arguments: argparse.Namespace) -> dict[st
         "versions": trl_runs[0]["versions"],
         "mean_answer_length": {name: each[0]["length"] for name, each in sides.items()},
         "seconds_per_step": {name: _median(each, "seconds") for name, each in sides.items()},
+        "seconds_per_step_of_each_run": {name: [run["seconds"] for run in each] for name, each in sides.items()},
         "tokens_per_second": {name: round(num_tokens / _median(each, "seconds")) for name, each in sides.items()},
         "peak_gib": {name: _median(each, "peak_gib") for name, each in sides.items()},
         "seconds_of_the_whole_process": {name: _median(each, "whole") for name, each in sides.items()},
