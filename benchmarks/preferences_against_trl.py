@@ -1,8 +1,8 @@
 """Compare GRPO and DPO with TRL's trainers: same weights, same rows, one run; seconds, tokens a second, memory.
 
     python -m venv ../trl && ../trl/bin/pip install torch trl
-    python -m benchmarks.preferences_beside_trl --trl ../trl/bin/python \
-        --output benchmarks/results/preferences_beside_trl_cpu.json
+    python -m benchmarks.preferences_against_trl --trl ../trl/bin/python \
+        --output benchmarks/results/preferences_against_trl_cpu.json
 
 Ours is the command ``t5x-like train`` with the shipped recipes. Both keep a reference in memory, in float32, without
 dropout. Each round runs both, one after the other, each in a process of its own. Seconds are medians of the steps after
