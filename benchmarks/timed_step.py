@@ -28,10 +28,11 @@ from t5x_like.training.state import StateLayout, new_state, plan_state, sharding
 from t5x_like.training.step import train_step
 
 _LOSS = LossConfig()
+_MASKED = 0.15  # of an encoder's tokens (Devlin et al. 2019, section 3.1)
 
 
 def random_batch(rows: Batch, *, batch_size: int, vocab_size: int, seed: int = 0) -> Batch:
-    """Return a batch of full rows of random tokens.
+    """Return a batch of full rows of random tokens. Encoders predict 15 % of theirs, other models all of their targets.
 
     Args:
       rows: one row of each stream, for shapes and types.
@@ -47,6 +48,8 @@ def random_batch(rows: Batch, *, batch_size: int, vocab_size: int, seed: int = 0
             return rng.integers(2, vocab_size, shape, dtype=np.int32)
         if name.endswith("positions") or name == "ranks":
             return np.broadcast_to(np.arange(shape[-1], dtype=row.dtype), shape).copy()
+        if name == "loss_weights" and rows.decoder_input_tokens is None:
+            return (rng.random(shape) < _MASKED).astype(row.dtype)
         is_on = name.endswith("segment_ids") or name in ("loss_weights", "attention_mask")
         return np.full(shape, int(is_on), row.dtype)
 
@@ -95,12 +98,13 @@ def compile_step(
 ) -> CompiledStep:
     """Compile the train step of a model's configuration."""
 
-    def step_of(model: Any) -> tuple[StateLayout, Any]:
+    def step_of(model: Any, *, in_parts: bool) -> tuple[StateLayout, Any]:
         plan = plan_state(model, optimizer, mesh, num_tasks=num_tasks, batch_size=len(batch.loss_weights))
-        return plan, train_step(plan, Supervised(loss=loss), seed=0, num_microbatches=num_microbatches)
+        method = Supervised(loss=loss)
+        return plan, train_step(plan, method, seed=0, num_microbatches=num_microbatches, in_parts=in_parts)
 
-    plan, step = step_of(model)
-    counted, counted_step = step_of(computed_once(model))
+    plan, step = step_of(model, in_parts=True)
+    counted, counted_step = step_of(computed_once(model), in_parts=False)
     jitted = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
     with jax.set_mesh(mesh):
         placed = place(batch, mesh)

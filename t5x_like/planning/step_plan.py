@@ -250,7 +250,9 @@ def _bytes_of_parts(plan: StateLayout, batch: Batch) -> dict[str, int]:
 
 
 def model_flops(experiment: Experiment, tasks: TaskSet, mesh: Mesh, batch: Batch) -> float:
-    """Return the FLOPs of a train step, traced without remat and with plain attention: nothing is computed again.
+    """Return the FLOPs of a train step, traced without remat, with plain attention and whole logits.
+
+    So nothing is computed again. Logits are those of all positions, also of an encoder, which leaves most out.
 
     Args:
       experiment: The configuration, with its model.
@@ -261,7 +263,7 @@ def model_flops(experiment: Experiment, tasks: TaskSet, mesh: Mesh, batch: Batch
     experiment = replace(experiment, model=computed_once(experiment.model))
     plan = state_plan(experiment, tasks, mesh)
     label_loss = spec_of_tasks(experiment.data.train, tasks).label_loss
-    step = list(compiled_steps(experiment, plan, label_loss=label_loss).values())[-1]
+    step = list(compiled_steps(experiment, plan, label_loss=label_loss, in_parts=False).values())[-1]
     with jax.set_mesh(mesh):
         return traced_flops(step, plan.abstract, batch)
 

@@ -30,6 +30,7 @@ def train_step(
     ramp: RampSchedule | None = None,
     companions: Mapping[str, Companion] = {},
     label_loss: LabelLoss | None = None,
+    in_parts: bool = True,
 ) -> Callable[..., State]:
     """Return the function ``(state, batch, companion_inputs) -> state``; without companions it takes two arguments.
 
@@ -48,6 +49,7 @@ def train_step(
       companions: Frozen models of the method. The step takes their weights as an argument, so that they are no
         constants of the compiled program.
       label_loss: Loss of the labels in the batches; None for batches without labels.
+      in_parts: Methods may compute logits in parts, and again in the backward pass. ``False`` is for counts of FLOPs.
     """
     learning = LearnedWeights(plan, stage)
 
@@ -62,7 +64,7 @@ def train_step(
 
         def objective(trained: PyTree, microbatch: Microbatch, dropout_key: jax.Array) -> PyTree:
             model = learning.model(trained, others)
-            if method.defers_logits(microbatch.batch):
+            if in_parts and method.defers_logits(model, microbatch.batch):
                 defer_logits(model)
             context = LossContext(normalizers, num_tasks, dropout_key, frozen, label_loss)
             return method.compute_loss(model, microbatch, context)

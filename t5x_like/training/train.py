@@ -139,6 +139,7 @@ def compiled_steps(
     companions: Mapping[str, Companion] = {},
     *,
     label_loss: LabelLoss | None,
+    in_parts: bool = True,
 ) -> dict[int, TrainStep]:
     """Return the step of each stage of the run by the number of its first step, compiled when it is first called.
 
@@ -147,6 +148,7 @@ def compiled_steps(
       plan: Shapes and shardings of the state.
       companions: Frozen models of the method.
       label_loss: Loss of the labels in the batches; None for batches without labels.
+      in_parts: As in ``train_step``.
 
     Raises:
       ValueError: batches grow, of a model whose memory is of the rows of the batch before.
@@ -168,6 +170,7 @@ def compiled_steps(
             ramp=ramp,
             companions=companions,
             label_loss=label_loss,
+            in_parts=in_parts,
         )
         steps[start] = jax.jit(step, donate_argnums=0, out_shardings=shardings_of(plan.abstract))
     return steps

@@ -117,7 +117,7 @@ def validation_step(
     ) -> tuple[Totals, Memory | None]:
         batch = losses.with_targets(batch, method.loss)
         model = parameters.merge(plan.graphdef, params)
-        if method.loss.logits_chunk_length is not None:
+        if method.defers_logits(model, batch):
             defer_logits(model)
         weights, normalizers = losses.normalize(batch, method.loss, label_loss)
         models = frozen_models(companions, frozen, params)

@@ -14,8 +14,11 @@ from t5x_like.model.layers.embedding import Embedding
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.position_chunks import map_position_chunks
 from t5x_like.model.layers.top_k import argmax
-from t5x_like.partitioning.activations import map_tokens
+from t5x_like.partitioning.activations import map_tokens, num_context_parts
 from t5x_like.training.losses.sequences import MarginRanking
+
+# Parts of a row whose logits a masked language model computes one after another, or leaves out.
+_TARGET_CHUNKS = 8
 
 Normalization = Literal["sum", "target_tokens", "all_tokens", "sequences"]
 
@@ -167,6 +170,80 @@ def measure_tokens(
         return map_position_chunks(measure_chunk, (hidden, targets), length)
 
     return map_tokens(measure, (logits.lm_head, logits.table), logits.hidden, target_tokens)
+
+
+def measure_targets(
+    logits: DeferredLogits, target_tokens: jax.Array, loss_weights: jax.Array, config: LossConfig
+) -> TokenMeasures:
+    """Compare logits with targets at the positions that have a weight; measures of the others may be 0.
+
+    Positions with a weight are put first in each row. Chunks in which no row has one are left out, so that a masked
+    language model computes little more than the logits of masked tokens.
+
+    Args:
+      logits: Inputs of the output layer, [B, L, D].
+      target_tokens: int32 [B, L].
+      loss_weights: float32 [B, L].
+      config: Label smoothing, z-loss and the length of chunks.
+    """
+    if num_context_parts(*target_tokens.shape) > 1:  # each device would have another number of targets
+        return measure_tokens(logits.whole(), target_tokens, config)
+    length = config.logits_chunk_length or math.ceil(target_tokens.shape[1] / _TARGET_CHUNKS)
+    is_target = loss_weights != 0
+    # Of all rows, so that all devices leave out the same chunks.
+    most = jnp.max(jnp.sum(is_target, axis=1))
+    is_used = jnp.broadcast_to(jnp.arange(is_target.shape[1]) < most, is_target.shape)
+
+    def measure(
+        layer: tuple[LMHead, Embedding | None],
+        hidden: jax.Array,
+        targets: jax.Array,
+        is_target: jax.Array,
+        is_used: jax.Array,
+    ) -> TokenMeasures:
+        def measure_used(hidden: jax.Array, targets: jax.Array) -> TokenMeasures:
+            lm_head, table = layer
+            return measure_tokens(lm_head.logits(hidden, table), targets, config)
+
+        def leave_out(hidden: jax.Array, targets: jax.Array) -> TokenMeasures:
+            del hidden
+            zeros = (targets * 0).astype(jnp.float32)  # on the devices of the targets
+            return TokenMeasures(zeros, zeros, zeros > 0)
+
+        @partial(jax.checkpoint, prevent_cse=False)
+        def measure_chunk(hidden: jax.Array, targets: jax.Array, is_used: jax.Array) -> TokenMeasures:
+            return jax.lax.cond(is_used[0, 0], measure_used, leave_out, hidden, targets)
+
+        order = jnp.argsort(~is_target, axis=1, stable=True)
+        back = jnp.argsort(order, axis=1)
+        arranged = (_arranged(hidden, order, back), jnp.take_along_axis(targets, order, axis=1), is_used)
+        measured = map_position_chunks(measure_chunk, arranged, length)
+        return jax.tree.map(lambda each: jnp.take_along_axis(each, back, axis=1), measured)
+
+    layer = logits.lm_head, logits.table
+    return map_tokens(measure, layer, logits.hidden, target_tokens, is_target, is_used)
+
+
+@jax.custom_vjp
+def _arranged(rows: jax.Array, order: jax.Array, back: jax.Array) -> jax.Array:
+    """Return rows [B, L, D] with their positions in another order [B, L]; ``back`` is the inverse order."""
+    del back  # of gradients
+    return jnp.take_along_axis(rows, order[..., None], axis=1)
+
+
+def _arrange(
+    rows: jax.Array, order: jax.Array, back: jax.Array
+) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+    return _arranged(rows, order, back), (order, back)
+
+
+def _arrange_back(orders: tuple[jax.Array, jax.Array], gradient: jax.Array) -> tuple[jax.Array, None, None]:
+    order, back = orders
+    return _arranged(gradient, back, order), None, None
+
+
+# JAX would add gradients up at each position; there is one for each.
+_arranged.defvjp(_arrange, _arrange_back)
 
 
 def weigh_tokens(

@@ -8,13 +8,15 @@ import jax.numpy as jnp
 
 from t5x_like.batch import Batch
 from t5x_like.model.families.family import Measure, Predictions, unlabeled_tokens
-from t5x_like.model.heads import UncomputedLogits
+from t5x_like.model.heads import DeferredLogits, UncomputedLogits
 from t5x_like.model.multiple_choice import flatten_choices
 from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.training.losses.sequences import SEQUENCE_LOSSES, measure_sequences
 from t5x_like.training.losses.tokens import (
     JointLogits,
     LossConfig,
+    TokenMeasures,
+    measure_targets,
     measure_tokens,
     replaced_token_logits,
     weigh_tokens,
@@ -203,11 +205,11 @@ def _measure(
         measured, own = logits.measure(batch.target_tokens, batch.loss_weights, segment_ids, config)
         measures |= own
     else:
-        measured = measure_tokens(logits, batch.target_tokens, config)
+        measured = _compared(logits, batch, config)
     losses, z_losses, is_correct = measured
     for name in ADDED_TOKEN_LOSSES:
         if name in heads:
-            losses = losses + measure_tokens(heads[name], batch.target_tokens, config).losses
+            losses = losses + _compared(heads[name], batch, config).losses
     weights = batch.loss_weights
     cross_entropies = losses - z_losses
     tasks = jnp.zeros_like(batch.target_tokens) if batch.task_ids is None else batch.task_ids
@@ -233,6 +235,13 @@ def _measure(
     if predictions.balance_loss is not None:
         totals = totals._replace(balance_loss=predictions.balance_loss)
     return losses, totals
+
+
+def _compared(logits: jax.Array | UncomputedLogits, batch: Batch, config: LossConfig) -> TokenMeasures:
+    """Compare logits with targets, which encoders have at few positions."""
+    if isinstance(logits, DeferredLogits) and batch.decoder_input_tokens is None:
+        return measure_targets(logits, batch.target_tokens, batch.loss_weights, config)
+    return measure_tokens(logits, batch.target_tokens, config)
 
 
 def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array | UncomputedLogits:

@@ -84,10 +84,11 @@ class TrainingMethod:
           ValueError: They don't.
         """
 
-    def defers_logits(self, batch: Batch) -> bool:
+    def defers_logits(self, model: Family, batch: Batch) -> bool:
         """Return whether the loss computes the logits itself, of a few positions at a time.
 
         Args:
+          model: The trained model.
           batch: Batch of a step.
         """
         return self.loss.logits_chunk_length is not None

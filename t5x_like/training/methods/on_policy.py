@@ -224,8 +224,8 @@ class OnPolicyMethod(OwnLossMethod, ABC):
         if self.has_reference:
             check_reference(self.reference, self.reference_step, model, loader)
 
-    def defers_logits(self, batch: Batch) -> bool:
-        return _answer_positions(batch) is not None or super().defers_logits(batch)
+    def defers_logits(self, model: Family, batch: Batch) -> bool:
+        return _answer_positions(batch) is not None or super().defers_logits(model, batch)
 
     def measure(
         self, model: Family, microbatch: Microbatch, context: LossContext
