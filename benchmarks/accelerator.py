@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("--measure", nargs="+", choices=MEASURES, default=["train", "decode"])
     parser.add_argument("--steps", type=int, default=10, help="train steps to time (10)")
     parser.add_argument("--pytorch", metavar="PYTHON", help="a Python with torch and transformers")
-    parser.add_argument("--attention", choices=get_args(AttentionImplementation), default="plain")
+    parser.add_argument("--attention", choices=("auto", *get_args(AttentionImplementation)), default="auto")
     parser.add_argument("--unroll_layers", action="store_true", help="no loop over layers while training")
     parser.add_argument(
         "--logits_chunk_length", type=int, help="positions whose logits are computed at once (all)"
@@ -131,7 +131,7 @@ def main() -> None:
         case = CASES[arguments.models[0]]
         settings = {
             "attention_implementation": arguments.attention,
-            "scan_layers": not arguments.unroll_layers,
+            "scan_layers": False if arguments.unroll_layers else "auto",
         }
         case = case._replace(config=replace(case.config, **settings))
         loss = LossConfig(logits_chunk_length=arguments.logits_chunk_length)

@@ -219,10 +219,32 @@ def _accelerator() -> dict[str, Program]:
     }
 
 
+def _automatic() -> dict[str, Program]:
+    """Return what is chosen for T5 1.1 base, and its alternatives."""
+    machines = {"v5e:2x2": ("data=4", "BATCH_SIZE=64"), "h100:1": ("data=1", "BATCH_SIZE=128")}
+    alternatives = {
+        "v5e:2x2": (("auto", "auto"), ("plain", True), ("blockwise", True), ("pallas", False)),
+        "h100:1": (("auto", "auto"), ("plain", True), ("plain", False), ("cudnn", True)),
+    }
+    return {
+        f"{topology}, attention_implementation={attention}, scan_layers={loop}": _t5(
+            "base",
+            topology,
+            *machines[topology],
+            "COMPUTE_DTYPE=bfloat16",
+            f"T5Config.attention_implementation={attention}",
+            f"T5Config.scan_layers={loop}",
+        )
+        for topology, pairs in alternatives.items()
+        for attention, loop in pairs
+    }
+
+
 # By the file of their results.
 PROGRAM_SETS = {
     "plans": PROGRAMS,
     "accelerator_plans": _accelerator(),
+    "automatic_plans": _automatic(),
     "attention_plans": {**_attention("v5e:2x2"), **_attention("v5p:2x2x1")},
     "expert_plans": _experts(),
     "family_plans": {**_OTHER_FAMILIES, **_sizes()},

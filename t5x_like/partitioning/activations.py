@@ -224,6 +224,12 @@ def num_parts_of_heads(num_heads: int) -> int:
     return mesh.shape["model"] if _has_rules(mesh) and num_heads % mesh.shape["model"] == 0 else 1
 
 
+def num_parts_of_rows(num_rows: int) -> int:
+    """Return over how many devices the mesh splits rows: 1 without a mesh, or where it doesn't divide them."""
+    mesh = jax.sharding.get_abstract_mesh()
+    return row_groups(mesh) if _has_rules(mesh) and num_rows % row_groups(mesh) == 0 else 1
+
+
 def divides_heads(num_rows: int, num_heads: int) -> bool:
     """Return True if ``model`` is more than 1 and divides the heads, and the mesh divides the rows.
 

@@ -41,6 +41,7 @@ def plan_json(plan: StepPlan) -> dict[str, object]:
             "origin": {"bytes": "shapes", "peak_bytes": compiled, "capacity_bytes": "data sheet"},
         },
         "model_flops": {"all_devices": plan.model_flops, "origin": "traced"},
+        "choices": [choice._asdict() for choice in plan.choices],
         "notes": list(plan.notes),
     }
     if counts is not None:

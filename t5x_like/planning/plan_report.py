@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from t5x_like.model.automatic_choices import shown_choices
 from t5x_like.partitioning.mesh import mesh_text
 from t5x_like.planning.decode_plan import DecodePlan
 from t5x_like.planning.plan_json import Origin, origin_of_counts, outlook
@@ -32,6 +33,7 @@ def plan_text(plan: StepPlan, *, title: str) -> str:
     lines = [
         f"{title} on {plan.topology.text}: {plan.mesh.size} devices, mesh {mesh_text(plan.mesh.shape)}{remat}{parts}",
         f"batch of {plan.batch_size:,} rows, {plan.num_tokens:,} positions; compiled in {plan.compile_seconds:.0f} s",
+        *([shown_choices(plan.choices)] if plan.choices else []),
         "",
         "memory of each device",
         *(_row(name, gib(size), "shapes") for name, size in memory.parts.items()),

@@ -12,6 +12,7 @@ from jax.sharding import Mesh, NamedSharding
 from jaxtyping import PyTree
 
 from t5x_like.batch import Batch
+from t5x_like.model.automatic_choices import Choice, noted_choices
 from t5x_like.model.model_traits import traits_of
 from t5x_like.partitioning.shard import batch_shardings
 from t5x_like.planning.chips import GIB
@@ -77,6 +78,7 @@ class StepPlan:
         again.
       roofline: Bounds of the step time; ``None`` without counts or without a data sheet.
       compile_seconds: Time to compile here.
+      choices: What became of settings that are ``"auto"``.
       notes: Weights that the mesh can't split, and the like.
     """
 
@@ -92,6 +94,7 @@ class StepPlan:
     model_flops: float
     roofline: Roofline | None
     compile_seconds: float
+    choices: tuple[Choice, ...] = ()
     notes: tuple[str, ...] = ()
 
     def utilization(self, step_seconds: float) -> float:
@@ -118,7 +121,8 @@ def plan_step(experiment: Experiment, tasks: TaskSet, topology: Topology, device
     batch = abstract_batch(experiment, tasks, mesh)
     label_loss = spec_of_tasks(experiment.data.train, tasks).label_loss
     last_step = list(compiled_steps(experiment, plan, label_loss=label_loss).values())[-1]
-    program = compile_program(last_step, plan.abstract, batch, topology=topology, mesh=mesh)
+    with noted_choices() as choices:
+        program = compile_program(last_step, plan.abstract, batch, topology=topology, mesh=mesh)
     capacity = topology.chip.memory_bytes or None
     return StepPlan(
         topology=topology,
@@ -135,6 +139,7 @@ def plan_step(experiment: Experiment, tasks: TaskSet, topology: Topology, device
         model_flops=model_flops(experiment, tasks, mesh, batch),
         roofline=program.roofline,
         compile_seconds=program.compile_seconds,
+        choices=tuple(choices),
         notes=plan.notes,
     )
 
@@ -166,13 +171,17 @@ def resolved(experiment: Experiment, tasks: TaskSet) -> Experiment:
 def compilable(experiment: Experiment, topology: Topology) -> Experiment:
     """Return an experiment with blockwise attention in place of cuDNN's where the program is one for CPUs.
 
+    Where GPUs are meant, that is also in place of the automatic choice, which would be that of a CPU.
+
     Args:
       experiment: The configuration, with its model.
       topology: The devices.
     """
     model: Any = experiment.model
-    is_for_cpus = topology.chip.kind == "cpu" or not topology.is_compiled
-    if not is_for_cpus or traits_of(model).attention_implementation != "cudnn":
+    replaced = {"cudnn"} if topology.chip.kind == "cpu" else set()
+    if not topology.is_compiled:
+        replaced = {"cudnn", "auto"}
+    if traits_of(model).attention_implementation not in replaced:
         return experiment
     return replace(experiment, model=replace(model, attention_implementation="blockwise"))
 

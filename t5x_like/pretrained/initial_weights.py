@@ -11,7 +11,8 @@ from t5x_like.config_class import changeable, config_class, refuse_unused
 from t5x_like.io.files import PathLike
 from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.adapters.adapter_weights import num_virtual_tokens
-from t5x_like.model.layers.attention_implementations import AttentionImplementation
+from t5x_like.model.layers.attention_implementations import AttentionChoice
+from t5x_like.model.layers.layer_scan import LayerLoop
 from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
 from t5x_like.model.model_traits import learned_positions, traits_of
@@ -51,8 +52,8 @@ class CheckpointModel:
     classifier_dropout_rate: float | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
     remat: Remat = changeable(default="none")
-    scan_layers: bool = changeable(default=True)
-    attention_implementation: AttentionImplementation = changeable(default="plain")
+    scan_layers: LayerLoop = changeable(default="auto")
+    attention_implementation: AttentionChoice = changeable(default="auto")
     quantization: Quantization | None = None
     float32_gradients: bool = changeable(default=False)
     adapter: AdapterConfig | None = None

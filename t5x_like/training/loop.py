@@ -10,6 +10,7 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from t5x_like.batch import Batch
+from t5x_like.model.automatic_choices import noted_choices
 from t5x_like.partitioning.process_watch import READING_DATA
 from t5x_like.partitioning.processes import report_activity
 from t5x_like.partitioning.shard import place
@@ -130,7 +131,8 @@ class Loop:
         report_activity(f"at step {run.step + 1}")
         if run.step > start_step and run.step in self._steps:
             run.timer.begin_compiling(run.state["step"])
-        run.state = self._step_after(run.step)(run.state, prefetched.batch)
+        with noted_choices() as choices:
+            run.state = self._step_after(run.step)(run.state, prefetched.batch)
         run.batch = prefetched.batch
         run.step, run.loader_state = run.step + 1, prefetched.loader_state
         compile_seconds = run.timer.tick(run.state["step"], prefetched.waited_seconds)
@@ -141,7 +143,7 @@ class Loop:
         if self._writers is not None:
             self._writers.step()
             if compile_seconds is not None:
-                self._writers.compiled(compile_seconds)
+                self._writers.compiled(compile_seconds, choices)
                 self._writers.doing("training")
 
     def _report_reading(self, step: int, *, is_first: bool) -> None:

@@ -3,13 +3,14 @@
 import contextlib
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
 import jax
 
-from t5x_like.io.files import as_path, read_jsonl, write_jsonl
+from t5x_like.io.files import as_path, read_jsonl, write_json, write_jsonl
 from t5x_like.io.progress import Progress
+from t5x_like.model.automatic_choices import Choice, shown_choices
 from t5x_like.value_types import fits
 
 log = logging.getLogger(__name__)
@@ -148,9 +149,11 @@ class TerminalWriter(Writer):
         """Name what is going on, such as "evaluating"."""
         self._progress.relabel(activity)
 
-    def compiled(self, seconds: float) -> None:
-        """Print how long the first step took to compile; rates count from here."""
+    def compiled(self, seconds: float, choices: Sequence[Choice] = ()) -> None:
+        """Print how long the first step took to compile, and what its program is; rates count from here."""
         self.say(f"compiled in {seconds:.{0 if seconds >= 10 else 1}f} s")
+        if choices:
+            self.say(shown_choices(choices))
         self._progress.skip(self._done)
 
     def write(self, line: dict[str, Any]) -> None:
@@ -183,6 +186,7 @@ class Writers:
         self._all: list[JsonLinesWriter | TensorBoardWriter | TerminalWriter] = []
         self._terminal: TerminalWriter | None = None
         self._failed: list[Any] = []
+        self._model_dir = model_dir
         if jax.process_index() == 0:
             self._terminal = TerminalWriter(total_steps=total_steps, start_step=start_step)
             files = [
@@ -211,9 +215,17 @@ class Writers:
         """Name what is going on, for the progress bar."""
         self._show(TerminalWriter.doing, activity)
 
-    def compiled(self, seconds: float) -> None:
-        """Say how long the first step took to compile."""
-        self._show(TerminalWriter.compiled, seconds)
+    def compiled(self, seconds: float, choices: Sequence[Choice] = ()) -> None:
+        """Say how long the first step took to compile, and keep the choices of its program in ``choices.json``.
+
+        Args:
+          seconds: Time to compile.
+          choices: What became of settings that are ``"auto"``.
+        """
+        self._show(TerminalWriter.compiled, seconds, choices)
+        if self._terminal is not None and choices:
+            rows = [choice._asdict() for choice in choices]
+            self._attempt(self, write_json, f"{self._model_dir}/choices.json", rows)
 
     def say(self, text: str) -> None:
         """Print to the terminal only."""

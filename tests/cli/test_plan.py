@@ -97,7 +97,8 @@ def test_a_decoder_and_an_encoder_are_counted(
     plan = planned(capsys, *recipe)
     assert plan["mesh"] == {"data": 8, "fsdp": 1, "expert": 1, "context": 1, "model": 1}
     assert plan["positions_per_step"] == 8 * 64
-    assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=0.05)
+    # The backward pass computes the encoder's logits again.
+    assert plan["program"]["flops"] * 8 == pytest.approx(plan["model_flops"]["all_devices"], rel=0.07)
     (gradients,) = [each for each in plan["program"]["collectives"] if each["payload_bytes"] > 1e5]
     assert gradients["kind"] == "all-reduce"
     assert gradients["axes"] == ["data"]
@@ -344,6 +345,43 @@ def test_a_step_is_compiled_for_gpus(capsys: pytest.CaptureFixture[str]) -> None
     assert {"all-gather", "reduce-scatter"} <= kinds
     bounds = plan["time"]
     assert bounds["operation_seconds"] >= max(bounds["compute_seconds"], bounds["memory_seconds"]) > 0
+
+
+def assert_default_is_fastest(
+    capsys: pytest.CaptureFixture[str], topology: str, implementations: Sequence[str]
+) -> None:
+    """Compare the seconds of a step, as the plan bounds them, with those of all alternatives."""
+    sizes = ("INPUTS_LENGTH=512", "TARGETS_LENGTH=128", "BATCH_SIZE=16", "T5Config.model_dim=512")
+    kind = ("T5Config.compute_dtype=bfloat16", "T5Config.num_heads=8", "T5Config.head_dim=64")
+
+    def seconds(*settings: str) -> float:
+        flags = [text for setting in (*sizes, *kind, *settings) for text in ("--set", setting)]
+        assert main(["plan", *T5, "--topology", topology, "--json", *flags, *own_task(T5)]) == 0
+        return json.loads(capsys.readouterr().out)["time"]["overlapped"]["seconds_per_step"]
+
+    chosen = seconds()
+    for implementation in implementations:
+        for loop in (True, False):
+            alternative = (
+                f"T5Config.attention_implementation={implementation}",
+                f"T5Config.scan_layers={loop}",
+            )
+            assert chosen <= seconds(*alternative) * 1.001, alternative
+
+
+def test_nothing_is_faster_than_the_default_on_a_tpu(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("libtpu", reason="libtpu (pip install 't5x-like[plan]') isn't installed")
+    assert_default_is_fastest(capsys, "v5e:1", ("plain", "blockwise", "pallas"))
+
+
+@pytest.mark.skipif(not gpu_compiler.is_installed(), reason=NO_CUDA)
+def test_nothing_is_faster_than_the_default_on_a_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    assert_default_is_fastest(capsys, "h100:1", ("plain", "blockwise", "cudnn"))
+
+
+def test_a_plan_says_what_was_chosen(capsys: pytest.CaptureFixture[str]) -> None:
+    choices = {each["setting"]: each["value"] for each in planned(capsys, *T5, "--mesh", "data=8")["choices"]}
+    assert choices == {"attention_implementation": "plain", "scan_layers": True}
 
 
 @pytest.mark.skipif(not gpu_compiler.is_installed(), reason=NO_CUDA)

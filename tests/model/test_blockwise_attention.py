@@ -13,7 +13,7 @@ from t5x_like.model.adapters import PrefixTuning
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers import blockwise_attention
 from t5x_like.model.layers.attention import Attention, AttentionConfig
-from t5x_like.model.layers.attention_implementations import check_cudnn
+from t5x_like.model.layers.attention_implementations import AttentionShape, check_cudnn
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow, as_array
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.partitioning.mesh import MeshConfig
@@ -224,7 +224,7 @@ def test_what_an_implementation_can_not_compute_is_refused_by_name():
         match=r"attention_logit_soft_cap=50.0 and head_dim=20 .* and dropout_rate=0.1 .* and compute_dtype='float32' "
         r".* the backend 'cpu' .*'plain' and 'blockwise' can",
     ):
-        check_cudnn(head_dim=20, soft_cap=50.0, dtype=jnp.dtype("float32"), dropout_rate=0.1)
+        check_cudnn(AttentionShape(20, 50.0, jnp.dtype("float32"), dropout_rate=0.1, lengths=(4, 4)))
     cudnn = replace(TINY["t5_1_0"], attention_implementation="cudnn")
     model = cudnn.build(jax.random.key(0))
     with pytest.raises(ValueError, match="the backend 'cpu'"):

@@ -14,7 +14,7 @@ from t5x_like.model.adapters import PrefixTuning
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers import pallas_attention
 from t5x_like.model.layers.attention import Attention, AttentionConfig
-from t5x_like.model.layers.attention_implementations import check_pallas
+from t5x_like.model.layers.attention_implementations import AttentionShape, check_pallas
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow, as_array
 from t5x_like.model.layers.pallas_kernels import diagonals, sum_of_diagonals
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
@@ -245,8 +245,10 @@ def test_a_mask_that_kernels_can_not_make_is_refused_by_name():
     with pytest.raises(ValueError, match=r"'pallas' with Transformer-XL's attention.*only 'plain'"):
         by_kernels(TINY["xlnet"])
     refusal = r"'pallas' can't compute attention with a mask given as an array.*attention_mask.*'plain' and 'blockwise'"
+    mask = jnp.ones((1, 1, 4, 4), bool)
+    shape = AttentionShape(8, None, jnp.dtype("float32"), 0.0, lengths=(4, 4), mask=mask)
     with pytest.raises(ValueError, match=refusal):
-        check_pallas(jnp.ones((1, 1, 4, 4), bool))
+        check_pallas(shape)
     config = by_kernels(TINY["unilm"])
     batch = batch_for(config, 0)
     rows, length = batch.encoder_input_tokens.shape

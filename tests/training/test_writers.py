@@ -4,7 +4,8 @@ import io
 import resource
 import time
 
-from t5x_like.io.files import read_jsonl
+from t5x_like.io.files import read_json, read_jsonl
+from t5x_like.model.automatic_choices import Choice
 from t5x_like.training.writers import JsonLinesWriter, TerminalWriter, Writers
 
 
@@ -40,6 +41,22 @@ def test_tensorboard_files_are_written(tmp_path):
     with Writers(str(tmp_path), total_steps=2, start_step=0) as writers:
         writers.write({"step": 1, "split": "train", "loss": 1.0})
     assert list((tmp_path / "tensorboard").glob("events.out.tfevents.*"))
+
+
+def test_choices_of_the_program_are_shown_and_kept(tmp_path, capsys):
+    choices = [
+        Choice("attention_implementation", "plain", "on a CPU"),
+        Choice("scan_layers", True, "on a CPU"),
+    ]
+    with Writers(str(tmp_path), total_steps=2, start_step=0) as writers:
+        writers.compiled(4.2, choices)
+    shown = "chosen: attention_implementation='plain' (on a CPU), scan_layers=True (on a CPU)"
+    assert f"compiled in 4.2 s\n{shown}\n" in capsys.readouterr().err
+    assert read_json(tmp_path / "choices.json")[1] == {
+        "setting": "scan_layers",
+        "value": True,
+        "reason": "on a CPU",
+    }
 
 
 def test_elsewhere_than_on_a_terminal_silence_ends_after_a_while():

@@ -16,10 +16,10 @@ class RNNConfig(CommonConfig):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.attention_implementation != "plain":
+        if self.attention_implementation not in ("auto", "plain"):
             raise ValueError(
                 f"attention_implementation={self.attention_implementation!r}, and a recurrent model has no such "
-                "attention; leave it 'plain'"
+                "attention; leave it 'auto'"
             )
         if self.adapter is not None:
             raise ValueError(
@@ -34,7 +34,7 @@ class RNNConfig(CommonConfig):
             raise ValueError(f"remat={self.remat!r}, and recurrent layers keep all activations; set 'none'")
         if not self.scan_layers:
             raise ValueError(
-                "scan_layers=False, and layers of a recurrent model don't run in a loop; leave it True"
+                "scan_layers=False, and layers of a recurrent model don't run in a loop; leave it 'auto'"
             )
         if self.float32_gradients:
             raise ValueError(

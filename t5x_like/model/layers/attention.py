@@ -14,6 +14,7 @@ from t5x_like.model.layers.attention_blocks import scale_and_cap
 from t5x_like.model.layers.attention_implementations import (
     IN_BLOCKS,
     AttentionImplementation,
+    AttentionShape,
     check_cudnn,
     check_pallas,
 )
@@ -109,6 +110,34 @@ class AttentionConfig:
         """``attention_scale``, or its default."""
         return self.head_dim**-0.5 if self.attention_scale is None else self.attention_scale
 
+    def shape(
+        self,
+        dtype: jnp.dtype,
+        lengths: tuple[int, int],
+        *,
+        dropout_rate: float = 0.0,
+        has_bias: bool = False,
+        mask: AttentionMask | Bool[Array, "..."] | None = None,
+    ) -> AttentionShape:
+        """Return what decides which implementations compute this attention.
+
+        Args:
+          dtype: Type of activations.
+          lengths: Numbers of queries and keys.
+          dropout_rate: Dropout of attention weights; 0.0 where nothing is dropped.
+          has_bias: Whether scores get a bias.
+          mask: Mask of the attention.
+        """
+        return AttentionShape(
+            head_dim=self.head_dim,
+            soft_cap=self.attention_logit_soft_cap,
+            dtype=dtype,
+            dropout_rate=dropout_rate,
+            lengths=lengths,
+            has_bias=has_bias,
+            mask=mask,
+        )
+
 
 class KeysValues(NamedTuple):
     """Keys and values that queries attend to."""
@@ -203,10 +232,17 @@ class Attention(nnx.Module):
         Returns:
           Weighted averages of values, projected to ``model_dim``.
         """
+        shape = self.config.shape(
+            x.dtype,
+            (x.shape[1], keys_values.keys.shape[1]),
+            dropout_rate=0.0 if dropout_key is None else dropout_rate,
+            has_bias=bias is not None,
+            mask=mask,
+        )
         if implementation in IN_BLOCKS:
             attend = blockwise_attention
             if implementation == "pallas":
-                check_pallas(mask)
+                check_pallas(shape)
                 attend = pallas_attention
             dropping = dropout_rate, dropout_key
             return self._attend_in_blocks(
@@ -214,12 +250,7 @@ class Attention(nnx.Module):
             )
         assert not isinstance(bias, DistanceBias), "an array is needed where attention is not blockwise"
         if implementation == "cudnn":
-            check_cudnn(
-                head_dim=self.config.head_dim,
-                soft_cap=self.config.attention_logit_soft_cap,
-                dtype=x.dtype,
-                dropout_rate=0.0 if dropout_key is None else dropout_rate,
-            )
+            check_cudnn(shape)
             return self._attend_by_cudnn(self.queries(x, positions), keys_values, mask, bias)
         visible = as_array(mask, num_queries=x.shape[1], num_keys=keys_values.keys.shape[1])
         if self.prefix is not None:

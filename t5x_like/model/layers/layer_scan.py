@@ -2,16 +2,20 @@
 
 from collections.abc import Callable
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
+from t5x_like.model.automatic_choices import note_choice, platform
 from t5x_like.model.layers.modules import is_weight
 
 # Metadata of a stacked weight of which some layers are trained: a bool for each. Set by ``parameters.mark_trained``.
 TRAINED_ROWS = "trained_rows"
+
+# Whether layers run in a loop.
+LayerLoop: TypeAlias = bool | Literal["auto"]
 
 
 def scan_layers(
@@ -19,7 +23,7 @@ def scan_layers(
     carry: PyTree,
     layers: PyTree,
     *,
-    unroll: bool = False,
+    loop: LayerLoop = True,
 ) -> tuple[PyTree, PyTree]:
     """Run ``jax.lax.scan`` over ``layers``, as one scan for each run of layers that train the same weights.
 
@@ -30,8 +34,9 @@ def scan_layers(
       body: Runs a layer: ``(carry, layer)`` to ``(carry, output)``.
       carry: Input of the first layer.
       layers: Weights and others, with a leading layers axis.
-      unroll: Write the layers one after another into the program, instead of a loop.
+      loop: ``False`` writes the layers one after another into the program; ``"auto"`` does so on GPUs.
     """
+    unroll = not _loops(loop)
     edges = _edges(layers)
     if len(edges) == 2:
         return jax.lax.scan(body, carry, layers, unroll=unroll or 1)
@@ -40,6 +45,18 @@ def scan_layers(
         carry, output = jax.lax.scan(body, carry, _rows(layers, start, stop), unroll=unroll or 1)
         outputs.append(output)
     return carry, jax.tree.map(lambda *parts: jnp.concatenate(parts), *outputs)
+
+
+def _loops(loop: LayerLoop) -> bool:
+    """Return whether layers run in a loop.
+
+    On GPUs they don't: a loop copies what the backward pass needs of each layer into arrays of all layers and back.
+    """
+    if loop != "auto":
+        return loop
+    loop = platform() != "gpu"
+    note_choice("scan_layers", loop, f"on a {platform().upper()}")
+    return loop
 
 
 def _edges(layers: PyTree) -> list[int]:

@@ -16,7 +16,7 @@ from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
-from t5x_like.model.layers.layer_scan import scan_layers
+from t5x_like.model.layers.layer_scan import LayerLoop, scan_layers
 from t5x_like.model.layers.linear import Normal, set_adapter_keys
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.relative_attention import (
@@ -45,7 +45,7 @@ class RelativeStackConfig:
       dropout_rate: Dropout of inputs, layer outputs and inner feed-forward activations.
       attention_dropout_rate: Dropout of attention weights.
       remat: Values that the backward pass computes again, to save memory.
-      scan_layers: Layers run in a loop; otherwise one after another in a longer program.
+      scan_layers: Layers run in a loop; ``False`` writes one after another into a longer program.
     """
 
     model_dim: int
@@ -59,7 +59,7 @@ class RelativeStackConfig:
     dropout_rate: float = 0.0
     attention_dropout_rate: float = 0.0
     remat: Remat = "none"
-    scan_layers: bool = True
+    scan_layers: LayerLoop = "auto"
 
 
 class Streams(NamedTuple):
@@ -240,7 +240,7 @@ class RelativeStack(nnx.Module):
             with_remat(body, self.config.remat),
             drop(streams, 1),
             (self.layers, memory, keys, numbers),
-            unroll=not self.config.scan_layers,
+            loop=self.config.scan_layers,
         )
         named_activations.keep_layers([range(num_layers)], [activations])
         streams = _observe(drop(streams, 3), lambda x: named_activations.observe_output(x, num_layers))

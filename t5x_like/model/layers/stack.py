@@ -10,12 +10,18 @@ from jaxtyping import Array, Float, Key, PyTree
 
 from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
-from t5x_like.model.layers.attention_implementations import IN_BLOCKS, AttentionImplementation
+from t5x_like.model.automatic_choices import note_choice
+from t5x_like.model.layers.attention_implementations import (
+    IN_BLOCKS,
+    AttentionChoice,
+    AttentionImplementation,
+    choose_attention,
+)
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import KeyValueCache, LayerCache, num_slots
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
-from t5x_like.model.layers.layer_scan import scan_layers
+from t5x_like.model.layers.layer_scan import LayerLoop, scan_layers
 from t5x_like.model.layers.linear import set_adapter_keys
 from t5x_like.model.layers.local_attention import indices_in_blocks
 from t5x_like.model.layers.masks import as_array
@@ -26,7 +32,12 @@ from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
-from t5x_like.partitioning.activations import constrain_tokens, num_context_parts
+from t5x_like.partitioning.activations import (
+    constrain_tokens,
+    num_context_parts,
+    num_parts_of_heads,
+    num_parts_of_rows,
+)
 
 Model = TypeVar("Model", bound=nnx.Module)
 
@@ -42,7 +53,7 @@ class StackConfig:
       output_dropout: Dropout of the stack's output (T5).
       sharing: Weights that layers share (ALBERT); ``None`` gives each its own.
       remat: Values that the backward pass computes again, to save memory.
-      scan_layers: Layers run in a loop; otherwise one after another in a longer program.
+      scan_layers: Layers run in a loop; ``False`` writes one after another into a longer program.
       attention_implementation: Computation of attention to whole rows. Local attention has its own.
     """
 
@@ -52,8 +63,8 @@ class StackConfig:
     output_dropout: bool = False
     sharing: Sharing | None = None
     remat: Remat = "none"
-    scan_layers: bool = True
-    attention_implementation: AttentionImplementation = "plain"
+    scan_layers: LayerLoop = "auto"
+    attention_implementation: AttentionChoice = "auto"
 
     def __post_init__(self) -> None:
         if not self.blocks:
@@ -175,7 +186,7 @@ class Stack(nnx.Module):
             assert context.segment_ids is not None
             assert self.global_bias is not None
             summaries = globals_of(context.segment_ids, block.transient_global, self.global_bias)
-        implementation = self._implementation(x)
+        implementation = self._implementation(x, context, is_dropping=dropout_key is not None)
         if implementation == "plain":  # masks of all layers are made once
             encoded = context.encoded
             context = context._replace(
@@ -255,10 +266,17 @@ class Stack(nnx.Module):
     def _blocks(self) -> list[Block]:
         return [self.layers[str(slot)] for slot in range(len(self.layers))]
 
-    def _implementation(self, x: Array) -> AttentionImplementation:
+    def _implementation(
+        self, x: Array, context: AttentionContext, *, is_dropping: bool
+    ) -> AttentionImplementation:
         """Return the computation of attention: blocks wherever the mesh splits rows along their length.
 
         Probabilities that are captured or edited are computed plainly.
+
+        Args:
+          x: Inputs of the first block.
+          context: Masks, and the encoder's output.
+          is_dropping: Whether dropout is computed.
 
         Raises:
           ValueError: Another computation was asked for there.
@@ -271,7 +289,44 @@ class Stack(nnx.Module):
                 f"attention_implementation={implementation!r} on a mesh with context={parts}: rows that are split by "
                 "length need 'blockwise' (or 'plain', which is the same there)"
             )
-        return "blockwise" if parts > 1 else implementation
+        if parts > 1:
+            return "blockwise"
+        if implementation != "auto":
+            return implementation
+        implementation, reason = self._chosen(x, context, is_dropping=is_dropping)
+        note_choice("attention_implementation", implementation, reason)
+        return implementation
+
+    def _chosen(
+        self, x: Array, context: AttentionContext, *, is_dropping: bool
+    ) -> tuple[AttentionImplementation, str]:
+        """Choose the computation of attention, and give the reason; arguments are those of ``_implementation``."""
+        has_bias = self.relative_bias is not None
+        lengths = [x.shape[1]] if context.encoded is None else [x.shape[1], context.encoded.shape[1]]
+        shapes = []
+        for block in dict.fromkeys(self.config.blocks):
+            rate = block.dropout_rate if is_dropping else 0.0
+            own = block.attention.shape(
+                x.dtype,
+                (x.shape[1], x.shape[1]),
+                dropout_rate=rate,
+                has_bias=has_bias or isinstance(block.attention.positions, RelativeBuckets),
+                mask=context.mask,
+            )
+            shapes.append(own)
+            if block.cross_attention is not None and context.encoded is not None:
+                shapes.append(
+                    block.cross_attention.shape(
+                        x.dtype,
+                        (x.shape[1], context.encoded.shape[1]),
+                        dropout_rate=rate,
+                        mask=context.encoded_mask,
+                    )
+                )
+        heads = max(block.attention.num_heads for block in self.config.blocks)
+        num_kept = self.config.num_layers if self.config.remat == "none" else 1
+        on_device = len(x) // num_parts_of_rows(len(x)) * heads // num_parts_of_heads(heads)
+        return choose_attention(shapes, num_scores=num_kept * on_device * x.shape[1] * sum(lengths))
 
     def _bias(self, queries: Array, keys: Array, context: AttentionContext, *, by_distance: bool) -> Any:
         if self.relative_bias is None:
@@ -338,7 +393,7 @@ class Stack(nnx.Module):
         scanned_outputs: list[_LayerOutput] = []
         if layers[num_leading:]:
             x, scanned_outputs = scan_layers(
-                run_pattern, x, layers[num_leading:], unroll=not self.config.scan_layers
+                run_pattern, x, layers[num_leading:], loop=self.config.scan_layers
             )
         return x, [
             *(

@@ -8,9 +8,10 @@ import jax
 from t5x_like.config_class import changeable, config_class
 from t5x_like.model.adapters import AdapterConfig
 from t5x_like.model.heads import VALUE, value_head
-from t5x_like.model.layers.attention_implementations import AttentionImplementation
+from t5x_like.model.layers.attention_implementations import AttentionChoice
 from t5x_like.model.layers.dropout import check_rate
 from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.layer_scan import LayerLoop
 from t5x_like.model.layers.linear import quantize_projections, sum_gradients_in_float32
 from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
@@ -45,10 +46,11 @@ class CommonConfig(ModelTraits):
       compute_dtype: Type of activations. Weights are float32.
       remat: Activations that the backward pass computes again, to save memory (see ``Remat``).
       scan_layers: Layers run in a loop, whose program is small. ``False`` writes them one after another: steps on GPUs
-        are faster, and take longer to compile.
+        are faster, and take longer to compile. ``"auto"`` does so on GPUs alone.
       attention_implementation: ``"plain"`` computes all attention scores at once. ``"blockwise"`` never has more than
         those of a block, so that memory grows linearly with the length. ``"pallas"`` does the same in kernels for
-        TPUs. ``"cudnn"`` is fast on GPUs. On a mesh with ``context`` above 1 the first two are the same.
+        TPUs. ``"cudnn"`` is fast on GPUs. On a mesh with ``context`` above 1 the first two are the same. ``"auto"``
+        takes the fastest that computes the layers (see ``choose_attention``).
       quantization: ``"int8"`` or ``"float8"`` computes products of attention's and feed-forward projections in 8 bits
         (see ``quantized_matmul``); ``None`` in the type of activations. Weights stay float32.
       float32_gradients: Gradients of these projections' kernels are summed in float32, also over devices; otherwise
@@ -66,8 +68,8 @@ class CommonConfig(ModelTraits):
     dropout_rate: float = 0.0
     compute_dtype: ComputeDtype = "float32"
     remat: Remat = changeable(default="none")
-    scan_layers: bool = changeable(default=True)
-    attention_implementation: AttentionImplementation = changeable(default="plain")
+    scan_layers: LayerLoop = changeable(default="auto")
+    attention_implementation: AttentionChoice = changeable(default="auto")
     quantization: Quantization | None = None
     float32_gradients: bool = changeable(default=False)
     pad_vocab_to_multiple_of: int = 128

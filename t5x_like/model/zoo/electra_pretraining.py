@@ -13,9 +13,10 @@ from t5x_like.model.families.generator_discriminator import (
     GeneratorDiscriminator,
     GeneratorDiscriminatorConfig,
 )
-from t5x_like.model.layers.attention_implementations import AttentionImplementation
+from t5x_like.model.layers.attention_implementations import AttentionChoice
 from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.layer_scan import LayerLoop
 from t5x_like.model.layers.remat import Remat
 from t5x_like.model.model_traits import ModelTraits
 from t5x_like.model.parameters import Parameters
@@ -71,8 +72,8 @@ class ElectraPretrainingConfig(ModelTraits):
     init_stddev: float = 0.02
     compute_dtype: ComputeDtype = "float32"
     remat: Remat = changeable(default="none")
-    scan_layers: bool = changeable(default=True)
-    attention_implementation: AttentionImplementation = changeable(default="plain")
+    scan_layers: LayerLoop = changeable(default="auto")
+    attention_implementation: AttentionChoice = changeable(default="auto")
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:

@@ -44,7 +44,7 @@ class RelativeLikeConfig(CommonConfig):
         norm_slot: NormSlot = "final",
         segments: bool = False,
     ) -> RelativeStackConfig:
-        if self.attention_implementation != "plain":
+        if self.attention_implementation not in ("auto", "plain"):
             raise ValueError(
                 f"attention_implementation={self.attention_implementation!r} with Transformer-XL's attention, whose "
                 "scores depend on distances by learned keys; only 'plain' computes it"

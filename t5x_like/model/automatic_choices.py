@@ -1,0 +1,68 @@
+"""Settings that are ``"auto"``: what decides them, and what became of them while a program was traced."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import NamedTuple
+
+import jax
+
+
+class Choice(NamedTuple):
+    """What became of a setting.
+
+    Attributes:
+      setting: Its name.
+      value: What was chosen.
+      reason: Why.
+    """
+
+    setting: str
+    value: object
+    reason: str
+
+
+_CHOICES: ContextVar[list[Choice] | None] = ContextVar("choices", default=None)
+
+
+def platform() -> str:
+    """Return the platform to compile for: that of the mesh's devices, which needn't be here."""
+    device = jax.sharding.get_abstract_mesh().abstract_device
+    return jax.default_backend() if device is None else device.platform
+
+
+@contextmanager
+def noted_choices() -> Iterator[list[Choice]]:
+    """Collect the choices of programs that are traced inside.
+
+    Yields:
+      The choices, each once. The list fills while programs are traced; one that was compiled before adds nothing.
+    """
+    choices: list[Choice] = []
+    token = _CHOICES.set(choices)
+    try:
+        yield choices
+    finally:
+        _CHOICES.reset(token)
+
+
+def note_choice(setting: str, value: object, reason: str) -> None:
+    """Add a choice to those that are collected, if any are.
+
+    Args:
+      setting: Name of the setting.
+      value: What was chosen.
+      reason: Why.
+    """
+    choices, choice = _CHOICES.get(), Choice(setting, value, reason)
+    if choices is not None and choice not in choices:
+        choices.append(choice)
+
+
+def shown_choices(choices: Iterable[Choice]) -> str:
+    """Return choices and their reasons as one line.
+
+    Args:
+      choices: What ``noted_choices`` collected.
+    """
+    return "chosen: " + ", ".join(f"{setting}={value!r} ({reason})" for setting, value, reason in choices)
