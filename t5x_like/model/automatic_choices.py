@@ -1,4 +1,4 @@
-"""Settings that are ``"auto"``: what decides them, and what became of them while a program was traced."""
+"""Settings that are ``"auto"``: the backend, which decides them, and a list of their values in programs."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import jax
 
 
 class Choice(NamedTuple):
-    """What became of a setting.
+    """A setting that was "auto", and its value in a program.
 
     Attributes:
       setting: Its name.

@@ -148,7 +148,7 @@ def compiled_steps(
       plan: Shapes and shardings of the state.
       companions: Frozen models of the method.
       label_loss: Loss of the labels in the batches; None for batches without labels.
-      in_parts: As in ``train_step``.
+      in_parts: Methods may compute logits in parts; see ``train_step``.
 
     Raises:
       ValueError: batches grow, of a model whose memory is of the rows of the batch before.

@@ -28,7 +28,7 @@ _MIN_CAPABILITY = 8.0  # of NVIDIA GPUs on which cuDNN's attention runs
 
 
 class AttentionShape(NamedTuple):
-    """What decides which implementations compute the attention of a layer.
+    """Properties of a layer's attention that not every implementation can compute.
 
     Attributes:
       head_dim: Width of a head.
@@ -50,7 +50,7 @@ class AttentionShape(NamedTuple):
 
     @property
     def beyond_cudnn(self) -> list[str]:
-        """What cuDNN can't compute of it."""
+        """Properties that cuDNN can't compute."""
         return _present(
             {
                 f"attention_logit_soft_cap={self.soft_cap}": self.soft_cap is not None,
@@ -67,7 +67,7 @@ class AttentionShape(NamedTuple):
 
     @property
     def beyond_pallas(self) -> list[str]:
-        """What our Pallas kernels can't compute of it."""
+        """Properties that our Pallas kernels can't compute."""
         is_array = as_mask(self.mask).allowed is not None
         return _present({"a mask given as an array of queries and keys (Batch.attention_mask)": is_array})
 
