@@ -3,7 +3,7 @@
 t5x-like serve --checkpoint runs/finetune                 http://127.0.0.1:8000: a page to try it, /docs, /v1/…
 t5x-like serve --checkpoint path/to/gpt2 --port 8001      Hugging Face directories, GGUF files and others, too
 
-Needs pip install 't5x-like[serve]'. Requests are computed one after the other. There is no encryption and no password:
+Needs pip install 't5x-like[serve]'. Requests that wait are computed together. There is no encryption and no password:
 the server is reachable from this machine only, unless --host says otherwise. SIGTERM or Ctrl-C ends it.
 """
 
@@ -21,6 +21,7 @@ _LIMITS = {
     "prompt_tokens": "tokens of each prompt",
     "new_tokens": "max_tokens of a request",
     "choices": "n of a request",
+    "rows": "completions or embeddings that are computed together",
     "waiting": "requests that wait for the one in work",
     "seconds": "time of a request, waiting included",
 }

@@ -50,7 +50,7 @@ def sample(
     max_new_tokens: int,
     eos_token_id: int | tuple[int, ...] | list[int] | None,
     pad_token_id: int = 0,
-    key: Key[Array, ""] | None = None,
+    key: Key[Array, "*rows"] | None = None,
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
@@ -61,7 +61,7 @@ def sample(
 ) -> Sample:
     """Continue every row of the cache until its end or ``max_new_tokens``.
 
-    Draws of a row depend on the key and the row's index only.
+    Draws of a row depend on its key only, or on the common key and the row's index.
 
     Args:
       step: Reads one token of each row and scores the next.
@@ -70,7 +70,7 @@ def sample(
       max_new_tokens: Limit of the length.
       eos_token_id: Ids that end a sequence; ``None`` for none.
       pad_token_id: Id after the end.
-      key: Random key; without one decoding is greedy.
+      key: Random key, or one for each row (``row_keys``); without one decoding is greedy.
       temperature: Divides logits; 0 for greedy decoding.
       top_k: Keeps the best tokens (Fan et al. 2018, https://arxiv.org/abs/1805.04833); ``None`` for all.
       top_p: Then keeps the smallest set with this probability (Holtzman et al. 2020,
@@ -84,12 +84,13 @@ def sample(
     check_temperature(temperature)
     eos_ids = one_or_several(eos_token_id)
     num_rows = start_tokens.shape[0]
+    if key is not None and not key.ndim:
+        key = row_keys(key, num_rows)
 
     def choose(index: Array, rows_B: Array, logits_BV: Array) -> Array:
         if key is None or temperature == 0:
             return argmax(logits_BV)
-        now = jax.random.fold_in(key, index)
-        keys_B = jax.vmap(lambda row: jax.random.fold_in(now, row))(rows_B)
+        keys_B = jax.vmap(lambda key: jax.random.fold_in(key, index))(key[rows_B])
         # No temperature is so high that ids which only pad the vocabulary are drawn.
         logits_BV = jnp.where(logits_BV > MASKED, logits_BV, -jnp.inf)
         logits_BV = truncate_logits(logits_BV / temperature, top_k=top_k, top_p=top_p)
@@ -133,6 +134,16 @@ def sample(
         num_last_inputs=num_last_inputs,
     )
     return Sample(drawn.tokens, drawn.log_probs)
+
+
+def row_keys(key: Key[Array, ""], num_rows: int) -> Key[Array, " B"]:
+    """Return the key of each row.
+
+    Args:
+      key: Key of all rows.
+      num_rows: Number of rows.
+    """
+    return jax.vmap(lambda row: jax.random.fold_in(key, row))(jnp.arange(num_rows))
 
 
 def draw_tokens(keys: Key[Array, " B"], logits: Float[Array, "B V"]) -> Int[Array, " B"]:

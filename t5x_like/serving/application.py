@@ -55,7 +55,7 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
         parsed = read_fields(
             await _read_json(request, limits.body_bytes, limits.seconds), fields["completions"]
         )
-        generated, num_prompt = await worker.run(lambda is_cancelled: model.complete(parsed, is_cancelled))
+        generated, num_prompt = await worker.run(model.complete, parsed)
         num_new = sum(each.num_tokens for each in generated)
         choices = [
             {
@@ -85,7 +85,7 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
         parsed = read_fields(
             await _read_json(request, limits.body_bytes, limits.seconds), fields["embeddings"]
         )
-        vectors, num_tokens = await worker.run(lambda is_cancelled: model.embed(parsed, is_cancelled))
+        vectors, num_tokens = await worker.run(model.embed, parsed)
         is_text = parsed["encoding_format"] == "base64"
         data = [
             {

@@ -1,18 +1,41 @@
-"""One thread that computes for all requests, and their queue."""
+"""One thread that computes for all requests, several of which may be computed together."""
 
 import asyncio
 import threading
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, TypeVar
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from t5x_like.serving.request_fields import RequestError
 
 Result = TypeVar("Result")
 
 
+class ModelRequest(NamedTuple):
+    """A request as the model reads it.
+
+    Attributes:
+      fields: Values of its fields.
+      is_cancelled: Returns True when nobody waits for the result any more.
+    """
+
+    fields: dict[str, Any]
+    is_cancelled: Callable[[], bool] = lambda: False
+
+
+# Computes requests together, and returns the result of each, or the error that answers it.
+Compute: TypeAlias = Callable[[Sequence[ModelRequest]], Sequence[Result | RequestError]]
+
+
+class _Job(NamedTuple):
+    compute: Compute[Any]
+    request: ModelRequest
+    future: Future[Any]
+
+
 class ModelWorker:
-    """Runs work one after the other, in the order of requests.
+    """Computes requests in their order. Those that wait for the same are computed together.
 
     Args:
       waiting: Requests that may wait for the one in work.
@@ -21,29 +44,33 @@ class ModelWorker:
 
     def __init__(self, *, waiting: int, seconds: float):
         self._most, self._seconds = waiting + 1, seconds
-        self._lock, self._number = threading.Lock(), 0
-        self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="model")
+        self._number, self._is_closed = 0, False
+        self._jobs: deque[_Job] = deque()
+        self._changed = threading.Condition()
+        threading.Thread(target=self._work, name="model", daemon=True).start()
 
     @property
     def num_requests(self) -> int:
         """Number of requests that are in work or waiting."""
         return self._number
 
-    async def run(self, work: Callable[[Callable[[], bool]], Result]) -> Result:
-        """Return what ``work`` returns.
+    async def run(self, compute: Compute[Result], fields: dict[str, Any]) -> Result:
+        """Return the result of a request.
 
         Args:
-          work: Called with a function that returns True when nobody waits for the result any more.
+          compute: Computes this request and others like it.
+          fields: Values of its fields.
 
         Raises:
-          RequestError: Too many requests wait, or it took too long.
+          RequestError: Too many requests wait, it took too long, or it is refused.
         """
-        with self._lock:
+        cancelled, future = threading.Event(), Future[Result]()
+        with self._changed:
             if self._number >= self._most:
                 raise RequestError(f"{self._number} requests are in work; try again later", status=429)
             self._number += 1
-        cancelled = threading.Event()
-        future = self._executor.submit(work, cancelled.is_set)
+            self._jobs.append(_Job(compute, ModelRequest(fields, cancelled.is_set), future))
+            self._changed.notify()
         future.add_done_callback(self._count_down)
         try:
             async with asyncio.timeout(self._seconds):
@@ -58,8 +85,48 @@ class ModelWorker:
 
     def close(self) -> None:
         """Drop work that waits."""
-        self._executor.shutdown(wait=False, cancel_futures=True)
+        with self._changed:
+            self._is_closed = True
+            dropped, self._jobs = self._jobs, deque()
+            self._changed.notify()
+        for job in dropped:
+            job.future.cancel()
+
+    def _work(self) -> None:
+        while jobs := self._next_jobs():
+            running = [job for job in jobs if job.future.set_running_or_notify_cancel()]
+            if running:
+                _compute(running)
+
+    def _next_jobs(self) -> list[_Job]:
+        """Wait for work, and return all of the first one's kind; nothing once the worker is closed."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._jobs or self._is_closed)
+            if self._is_closed:
+                return []
+            compute = self._jobs[0].compute
+            jobs = [job for job in self._jobs if job.compute == compute]
+            self._jobs = deque(job for job in self._jobs if job.compute != compute)
+            return jobs
 
     def _count_down(self, _: Future[Any]) -> None:
-        with self._lock:
+        with self._changed:
             self._number -= 1
+
+
+def _compute(jobs: Sequence[_Job]) -> None:
+    """Compute jobs together, and each alone if that fails: a request must not fail others."""
+    try:
+        outcomes = jobs[0].compute([job.request for job in jobs])
+    except Exception as error:
+        if len(jobs) == 1:
+            jobs[0].future.set_exception(error)
+            return
+        for job in jobs:
+            _compute([job])
+        return
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        if isinstance(outcome, RequestError):
+            job.future.set_exception(outcome)
+        else:
+            job.future.set_result(outcome)

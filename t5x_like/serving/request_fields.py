@@ -36,6 +36,7 @@ class Limits:
       prompt_tokens: Tokens of each prompt.
       new_tokens: ``max_tokens`` of a request.
       choices: ``n`` of a request.
+      rows: Completions or embeddings that are computed together, of one request or of several.
       waiting: Requests that wait for the one in work.
       seconds: Time of a request, waiting included.
     """
@@ -45,7 +46,8 @@ class Limits:
     prompt_tokens: int = 2048
     new_tokens: int = 512
     choices: int = 8
-    waiting: int = 16
+    rows: int = 32
+    waiting: int = 64
     seconds: float = 120.0
 
 

@@ -1,7 +1,7 @@
 """A pretrained model behind the requests of a server: completions with log-probabilities, and embeddings."""
 
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -12,11 +12,14 @@ from t5x_like.model.families.family import can_decode
 from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
+from t5x_like.serving.model_worker import ModelRequest
+from t5x_like.serving.request_batches import ReadPrompt, compute_together
 from t5x_like.serving.request_fields import Limits, Prompt, RequestError
 
 _FEWEST_NEW_TOKENS = 16
 # Each new combination of settings compiles a program; a server that ran for long would keep them all.
 _MOST_PROGRAMS = 64
+_ROWS_FACTOR = 4  # batches have 1, 4, 16 … rows
 # Kinds of models that fields are for; others generate alone.
 _FAMILIES = {"echo": ("decoder",), "logprobs": ("decoder", "encoder_decoder")}
 _LOWEST_LOG_PROB = -9999.0  # for impossible tokens: JSON has no infinity
@@ -71,21 +74,36 @@ class ServedModel:
         can = {"completions": self._can_write, "embeddings": self._can_embed}
         return [name for name, is_able in can.items() if is_able]
 
-    def complete(
-        self, fields: dict[str, Any], is_cancelled: Callable[[], bool] = lambda: False
-    ) -> tuple[list[Completion], int]:
-        """Complete each prompt, ``n`` times.
+    def complete(self, requests: Sequence[ModelRequest]) -> list[tuple[list[Completion], int] | RequestError]:
+        """Complete each prompt of each request, ``n`` times.
+
+        Prompts of similar length and the same settings are rows of one batch, also those of different requests.
 
         Args:
-          fields: Those of ``completion_fields``.
-          is_cancelled: Asked before each prompt.
+          requests: Requests with the fields of ``completion_fields``.
 
         Returns:
-          The completions of all prompts in order, and the number of the prompts' tokens.
-
-        Raises:
-          RequestError: The model can't, or a prompt is too long.
+          For each request the completions of all prompts in order, and the number of the prompts' tokens; or the error
+          that answers it: the model can't, or a prompt is too long.
         """
+        answered = compute_together(requests, self._read_prompts, self._complete, most_rows=self.limits.rows)
+        return [
+            each if isinstance(each, RequestError) else ([one for part in each[0] for one in part], each[1])
+            for each in answered
+        ]
+
+    def embed(self, requests: Sequence[ModelRequest]) -> list[tuple[list[np.ndarray], int] | RequestError]:
+        """Return a vector for each input of each request, float32 [D], and the number of a request's tokens.
+
+        Args:
+          requests: Requests with the fields of ``embedding_fields``.
+
+        Returns:
+          Vectors and numbers; or the error that answers a request: the model can't, or an input is too long.
+        """
+        return compute_together(requests, self._read_inputs, self._embed, most_rows=self.limits.rows)
+
+    def _read_prompts(self, fields: dict[str, Any]) -> list[ReadPrompt]:
         self._check(fields)
         if not self._can_write:
             raise RequestError(f"{self.name} writes no text, its task is {self.task}; ask for /v1/embeddings")
@@ -94,44 +112,47 @@ class ServedModel:
         for name, families in _FAMILIES.items():
             if fields[name] is not None and fields[name] is not False and self._family not in families:
                 raise RequestError(f"{name} is not for this kind of model, {self._family}", param=name)
-        prompts = [self._ids(prompt, "prompt") for prompt in fields["prompt"]]
-        for ids, _ in prompts:
-            self._check_room(len(ids), fields["max_tokens"])
         seed = secrets.randbits(31) if fields["seed"] is None else fields["seed"]
-        completions: list[Completion] = []
-        for index, (ids, num_special) in enumerate(prompts):
-            if is_cancelled():
-                raise RequestError("the request took too long", status=503)
-            rows = self._generate(ids, fields, seed=(seed + index) % 2**31)
-            completions += [self._completion(ids, num_special, row, fields) for row in rows]
-        return completions, sum(len(ids) for ids, _ in prompts)
+        prompts = []
+        for index, prompt in enumerate(fields["prompt"]):
+            ids, num_special = self._ids(prompt, "prompt")
+            self._check_room(len(ids), fields["max_tokens"])
+            settings = self._settings(len(ids), fields)
+            alike = (round_length(len(ids)), *map(str, settings.items()))
+            num_rows = settings.get("num_return_sequences", 1)
+            prompts.append(ReadPrompt(ids, fields, alike, num_special, num_rows, seed=(seed + index) % 2**31))
+        return prompts
 
-    def embed(
-        self, fields: dict[str, Any], is_cancelled: Callable[[], bool] = lambda: False
-    ) -> tuple[list[np.ndarray], int]:
-        """Return a vector for each input, float32 [D], and the number of all tokens.
+    def _complete(self, prompts: list[ReadPrompt]) -> list[list[Completion]]:
+        """Return ``n`` completions of each of some prompts that are alike."""
+        return [
+            [self._completion(prompt, row) for row in rows]
+            for prompt, rows in zip(prompts, self._generate(prompts), strict=True)
+        ]
 
-        Args:
-          fields: Those of ``embedding_fields``.
-          is_cancelled: Asked before each input.
-
-        Raises:
-          RequestError: The model can't, or an input is too long.
-        """
+    def _read_inputs(self, fields: dict[str, Any]) -> list[ReadPrompt]:
         self._check(fields)
         if not self._can_embed:
             raise RequestError(f"{self.name} makes no embeddings; ask for /v1/completions")
         if fields["input"] is None:
             raise RequestError("give an input", param="input")
         rows = [self._ids(each, "input", to_embed=True)[0] for each in fields["input"]]
-        vectors = []
-        for ids in rows:
-            if is_cancelled():
-                raise RequestError("the request took too long", status=503)
-            padded, mask = self._padded(ids)
-            self._count_program("embed", padded.shape)
-            vectors.append(self._pretrained.embed(padded, mask)[0])
-        return vectors, sum(map(len, rows))
+        return [ReadPrompt(ids, fields, (round_length(len(ids), self._max_positions),)) for ids in rows]
+
+    def _embed(self, prompts: list[ReadPrompt]) -> list[np.ndarray]:
+        rows = self._filled([prompt.ids for prompt in prompts])
+        length = round_length(max(map(len, rows)), self._max_positions)
+        padded, mask = pad_prompts(rows, length=length)
+        self._count_program("embed", padded.shape)
+        return list(self._pretrained.embed(padded, mask)[: len(prompts)])
+
+    def _filled(self, rows: Sequence[list[int]]) -> list[list[int]]:
+        """Repeat the last of some rows up to one of few numbers, each of which compiles a program."""
+        number = 1
+        while number < len(rows):
+            number *= _ROWS_FACTOR
+        number = max(min(number, self.limits.rows), len(rows))
+        return [*rows, *[rows[-1]] * (number - len(rows))]
 
     def _check(self, fields: Mapping[str, object]) -> None:
         if fields["model"] not in (None, self.name):
@@ -180,42 +201,57 @@ class ServedModel:
                 param="max_tokens",
             )
 
-    def _generate(self, ids: Sequence[int], fields: dict[str, Any], *, seed: int) -> list[list[int]]:
-        """Return ``n`` rows of new ids, each up to its end of text or ``max_tokens``."""
-        wanted, num_rows = fields["max_tokens"], fields["n"]
+    def _settings(self, num_prompt: int, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the settings of generation; none where nothing is generated."""
+        wanted = fields["max_tokens"]
         if wanted == 0:
-            return [[] for _ in range(num_rows)]
+            return {}
         num_new = 1 if wanted == 1 else max(_FEWEST_NEW_TOKENS, 1 << (wanted - 1).bit_length())
         if self._max_positions is not None:
-            before = 0 if self._family == "encoder_decoder" else len(ids) - 1
+            before = 0 if self._family == "encoder_decoder" else num_prompt - 1
             num_new = min(num_new, self._max_positions - before)
         settings: dict[str, Any] = {"max_new_tokens": num_new, "eos_token_id": list(self._end_ids)}
-        is_sampled = fields["temperature"] > 0
-        if is_sampled:
-            settings |= {
-                "do_sample": True,
-                "temperature": max(round(fields["temperature"], 2), 0.01),
-                "top_p": max(round(fields["top_p"], 2), 0.01),
-                "top_k": max(fields["top_k"], 0),
-                "num_return_sequences": num_rows,
-            }
-        self._count_program("generate", round_length(len(ids)), *map(str, settings.values()))
+        if fields["temperature"] == 0:
+            return settings
+        return settings | {
+            "do_sample": True,
+            "temperature": max(round(fields["temperature"], 2), 0.01),
+            "top_p": max(round(fields["top_p"], 2), 0.01),
+            "top_k": max(fields["top_k"], 0),
+            "num_return_sequences": fields["n"],
+        }
+
+    def _generate(self, prompts: Sequence[ReadPrompt]) -> list[list[list[int]]]:
+        """Return ``n`` rows of new ids of each prompt, each up to its end of text or ``max_tokens``."""
+        settings = self._settings(len(prompts[0].ids), prompts[0].fields)
+        if not settings:
+            return [[[] for _ in range(prompt.fields["n"])] for prompt in prompts]
+        rows = self._filled([prompt.ids for prompt in prompts])
+        seeds = [prompt.seed for prompt in prompts]
+        seeds += seeds[-1:] * (len(rows) - len(seeds))
+        width = max(map(len, rows))
+        ids, mask = pad_prompts(rows, length=width, on_the_left=self._family == "decoder")
+        self._count_program("generate", len(rows), *map(str, prompts[0].alike))
         try:
-            sequences = self._pretrained.generate([ids], np.ones((1, len(ids))), seed=seed, **settings)
+            sequences = self._pretrained.generate(ids, mask, seed=seeds, **settings)
         except ValueError as error:  # such as of a model that fills blanks in the middle of texts
             raise RequestError(str(error)) from error
-        start = 1 if self._family == "encoder_decoder" else len(ids)
-        rows = [self._to_end(row[start:].tolist())[:wanted] for row in sequences]
-        return rows if is_sampled else rows * num_rows
+        start = 1 if self._family == "encoder_decoder" else width
+        written = []
+        for index, prompt in enumerate(prompts):
+            first = index * prompt.num_rows
+            own = sequences[first : first + prompt.num_rows, start:].tolist()
+            ended = [self._to_end(row)[: prompt.fields["max_tokens"]] for row in own]
+            written.append(ended if "do_sample" in settings else ended * prompt.fields["n"])
+        return written
 
     def _to_end(self, row: list[int]) -> list[int]:
         """Return the ids up to the end of text, that included."""
         ends = [index for index, token_id in enumerate(row) if token_id in self._end_ids]
         return row[: ends[0] + 1] if ends else row
 
-    def _completion(
-        self, prompt: list[int], num_special: int, new: list[int], fields: dict[str, Any]
-    ) -> Completion:
+    def _completion(self, read: ReadPrompt, new: list[int]) -> Completion:
+        prompt, num_special, fields = read.ids, read.num_special, read.fields
         has_ended = bool(new) and new[-1] in self._end_ids
         text = self._new_text(prompt, new)
         cuts = [index for stop in fields["stop"] or () if stop and (index := text.find(stop)) >= 0]

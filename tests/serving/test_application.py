@@ -192,11 +192,11 @@ class Slow(ServedModel):
         super().__init__(pretrained, "slow", Limits(**limits))
         self.begun, self.allowed, self.cancelled = threading.Event(), threading.Event(), False
 
-    def complete(self, fields, is_cancelled=lambda: False):
+    def complete(self, requests):
         self.begun.set()
         self.allowed.wait(30)
-        self.cancelled = is_cancelled()
-        return [], 0
+        self.cancelled = requests[0].is_cancelled()
+        return [([], 0) for _ in requests]
 
 
 def test_too_many_requests_are_refused_and_the_others_answered(models):
@@ -256,3 +256,35 @@ def test_a_host_of_another_name_is_refused(models):
         build_application(model, hosts=("localhost",)), base_url="http://localhost:8000"
     ) as client:
         assert client.get("/v1/models").status_code == 200
+
+
+def test_requests_that_wait_are_computed_together_and_do_not_fail_each_other(models):
+    model = Slow(t5x_like.from_pretrained(models / "bert"))
+    sizes, wait = [], model.complete
+
+    def complete(requests):
+        sizes.append(len(requests))
+        answers = wait(requests)
+        assert not any(request.fields["prompt"] == ["bad"] for request in requests)
+        return answers
+
+    model.complete = complete
+    statuses = {}
+    with TestClient(build_application(model), raise_server_exceptions=False) as client:
+
+        def ask(prompt):
+            statuses[prompt] = client.post("/v1/completions", json={"prompt": prompt}).status_code
+
+        threads = [threading.Thread(target=ask, args=(prompt,)) for prompt in ("a", "b", "bad", "c")]
+        threads[0].start()
+        assert model.begun.wait(30)
+        for thread in threads[1:]:
+            thread.start()
+        end = time.monotonic() + 30
+        while client.get("/health").json()["requests"] < 4:
+            assert time.monotonic() < end
+        model.allowed.set()
+        for thread in threads:
+            thread.join()
+    assert sizes == [1, 3, 1, 1, 1]  # together, then each alone
+    assert statuses == {"a": 200, "b": 200, "bad": 500, "c": 200}

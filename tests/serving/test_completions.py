@@ -8,6 +8,7 @@ import t5x_like
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from t5x_like.serving import served_model
+from t5x_like.serving.model_worker import ModelRequest
 from t5x_like.serving.request_fields import Limits, RequestError, completion_fields, read_fields
 from t5x_like.serving.served_model import ServedModel
 from tests.model.zoo.tiny_models import TINY
@@ -100,12 +101,21 @@ def own_fields(**changes):
     return read_fields(changes, completion_fields(Limits()))
 
 
+def completed(served, *requests):
+    """What the model answers to requests together; the first error is raised."""
+    answers = served.complete([ModelRequest(own_fields(**fields)) for fields in requests])
+    for answer in answers:
+        if isinstance(answer, RequestError):
+            raise answer
+    return [completions for completions, _ in answers]
+
+
 def test_a_text_ends_at_the_models_end(gpt2, decoder):
     settings = {"prompt": VERSE, "temperature": 1.5, "seed": 3, "logprobs": 1}
     tokens = complete(gpt2, max_tokens=2, **settings)["choices"][0]["logprobs"]["tokens"]
     served = ServedModel(decoder, "gpt2", Limits())
     served._end_ids = tuple(n for n in range(4100) if decoder.vocabulary.piece(n) == tokens[1])
-    (result,), _ = served.complete(own_fields(max_tokens=9, **settings))
+    ((result,),) = completed(served, {"max_tokens": 9, **settings})
     assert (result.finish_reason, result.num_tokens) == ("stop", 2)
     assert result.logprobs["tokens"] == tokens  # the end of text has a log-probability, too
     assert result.text.strip() == tokens[0].strip("▁")  # and no text
@@ -161,7 +171,7 @@ def test_a_texts_special_ids_are_read_and_not_shown(decoder, monkeypatch):
     ids = decoder.encode(VERSE)["input_ids"][0].tolist()
     entries = served._log_probs([0, *ids], [], best=1, all_tokens=True)
     monkeypatch.setattr(served, "_ids", lambda *_, **__: ([0, *ids], 1))
-    (result,), _ = served.complete(own_fields(prompt=VERSE, max_tokens=0, echo=True, logprobs=1))
+    ((result,),) = completed(served, {"prompt": VERSE, "max_tokens": 0, "echo": True, "logprobs": 1})
     assert result.text == VERSE
     assert result.logprobs["token_logprobs"] == [entry.chosen for entry in entries[1:]]
 
@@ -170,15 +180,15 @@ def test_a_model_that_needs_more_than_prompts_says_so():
     config = TINY["glm_orig"]
     decoder = Pretrained(Checkpoint.in_memory(config.build(jax.random.key(0)), config))
     with pytest.raises(RequestError, match="positions inside of blanks"):
-        ServedModel(decoder, "glm", Limits()).complete(own_fields(prompt=[5, 6, 7], max_tokens=2))
+        completed(ServedModel(decoder, "glm", Limits()), {"prompt": [5, 6, 7], "max_tokens": 2})
     with pytest.raises(RequestError, match="glm has no tokenizer; give prompt as token ids"):
-        ServedModel(decoder, "glm", Limits()).complete(own_fields(prompt="a"))
+        completed(ServedModel(decoder, "glm", Limits()), {"prompt": "a"})
 
 
 def test_nearby_settings_share_a_program(decoder):
     served = ServedModel(decoder, "gpt2", Limits())
     for changes in ({"temperature": 1.5}, {"temperature": 1.5004, "top_p": 0.9999, "max_tokens": 3}):
-        served.complete(own_fields(prompt=VERSE, **changes))
+        completed(served, {"prompt": VERSE, **changes})
     assert len(served._programs) == 1
 
 
@@ -189,3 +199,38 @@ def test_many_settings_do_not_keep_their_programs(decoder, monkeypatch):
     for index in range(200):
         served._count_program("generate", index)
     assert len(cleared) == 3
+
+
+PROMPTS = (
+    "In the beginning God",
+    "And",
+    VERSE,
+    "Now the earth was without form, and void; and darkness was upon",
+    "",
+)
+
+
+@pytest.mark.parametrize("name", ["gpt2", "t5"])
+@pytest.mark.parametrize("settings", [{"temperature": 0}, {"temperature": 1.2, "top_k": 40, "n": 2}])
+def test_requests_together_have_the_answers_that_they_have_alone(models, name, settings):
+    served = ServedModel(t5x_like.from_pretrained(models / name), name, Limits())
+    requests = [
+        {"prompt": prompt, "seed": seed, "max_tokens": 6 + seed, **settings}
+        for seed, prompt in enumerate(PROMPTS)
+        if prompt or name == "gpt2"
+    ]
+    alone = [completed(served, fields)[0] for fields in requests]
+    served._programs.clear()
+    assert completed(served, *requests) == alone
+    assert len(served._programs) <= 2  # shorter and longer prompts
+
+
+def test_a_wrong_request_is_answered_alone(decoder):
+    served = ServedModel(decoder, "gpt2", Limits())
+    fields = [own_fields(prompt=VERSE, **GREEDY), own_fields(prompt=[10**6], **GREEDY)]
+    right, wrong = served.complete([ModelRequest(each) for each in fields])
+    assert len(right[0]) == 1
+    assert "has token id 1000000" in wrong.message
+    late = served.complete([ModelRequest(fields[0], lambda: True), ModelRequest(fields[0])])
+    assert late[0].status == 503
+    assert late[1] == right

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, Unpack
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
@@ -14,6 +15,7 @@ from jaxtyping import PyTree
 
 from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
+from t5x_like.inference.sampling import row_keys
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
@@ -256,7 +258,7 @@ class Pretrained(OpenModel):
         temperature: float | None = None,
         top_k: int | None = None,
         top_p: float | None = None,
-        seed: int = 0,
+        seed: int | Sequence[int] = 0,
         return_dict_in_generate: bool = False,
         **logits_settings: Unpack[LogitsSettings],
     ) -> Any:
@@ -280,7 +282,7 @@ class Pretrained(OpenModel):
           temperature: Temperature of sampling.
           top_k: Number of most likely tokens to sample from; 50 if no file says otherwise.
           top_p: Probability that the tokens to sample from reach together.
-          seed: Seed of sampling.
+          seed: Seed of sampling; a sequence has one for each row, which is then drawn as if it were alone.
           return_dict_in_generate: Return ``.sequences`` and, of beams, ``.sequences_scores``.
           **logits_settings: Changes of the next token's scores, such as ``no_repeat_ngram_size``; see
             ``LogitsSettings``.
@@ -361,7 +363,7 @@ class Pretrained(OpenModel):
         ids, mask = prompts.widened(self.config)
         if chosen["do_sample"]:
             ids, mask = (np.repeat(rows, chosen["num_return_sequences"], axis=0) for rows in (ids, mask))
-        key = jax.random.key(seed) if chosen["do_sample"] else None
+        key = _keys(seed, len(ids), chosen["num_return_sequences"] or 1) if chosen["do_sample"] else None
         graphdef, params = parameters.split(self.model)
         with self.matmul_precision():
             new, scores = self._generate(
@@ -429,3 +431,14 @@ class Pretrained(OpenModel):
         start = self.special_ids.decoder_start
         with record(edits=edits):
             return continue_prompts(model, ids, mask, key, start_id=start, settings=dict(settings))
+
+
+def _keys(seed: int | Sequence[int], num_rows: int, num_sequences: int) -> jax.Array:
+    """Return the random keys of rows, of which equal numbers belong to each prompt."""
+    if isinstance(seed, int):
+        return row_keys(jax.random.key(seed), num_rows)
+    if len(seed) * num_sequences != num_rows:
+        raise ValueError(
+            f"{len(seed)} seeds for {num_rows // num_sequences} rows; give one for each, or one number"
+        )
+    return jnp.concatenate([row_keys(jax.random.key(each), num_sequences) for each in seed])
