@@ -19,7 +19,7 @@ from t5x_like.serving.request_fields import Limits, Prompt, RequestError
 _FEWEST_NEW_TOKENS = 16
 # Each new combination of settings compiles a program; a server that ran for long would keep them all.
 _MOST_PROGRAMS = 64
-_ROWS_FACTOR = 4  # batches have 1, 4, 16 … rows
+_SHORT = 64  # tokens of prompts that are rows of one batch, whatever their length
 # Kinds of models that fields are for; others generate alone.
 _FAMILIES = {"echo": ("decoder",), "logprobs": ("decoder", "encoder_decoder")}
 _LOWEST_LOG_PROB = -9999.0  # for impossible tokens: JSON has no infinity
@@ -118,7 +118,7 @@ class ServedModel:
             ids, num_special = self._ids(prompt, "prompt")
             self._check_room(len(ids), fields["max_tokens"])
             settings = self._settings(len(ids), fields)
-            alike = (round_length(len(ids)), *map(str, settings.items()))
+            alike = (_length_class(len(ids)), *map(str, settings.items()))
             num_rows = settings.get("num_return_sequences", 1)
             prompts.append(ReadPrompt(ids, fields, alike, num_special, num_rows, seed=(seed + index) % 2**31))
         return prompts
@@ -147,11 +147,8 @@ class ServedModel:
         return list(self._pretrained.embed(padded, mask)[: len(prompts)])
 
     def _filled(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        """Repeat the last of some rows up to one of few numbers, each of which compiles a program."""
-        number = 1
-        while number < len(rows):
-            number *= _ROWS_FACTOR
-        number = max(min(number, self.limits.rows), len(rows))
+        """Repeat the last of some rows up to a power of two, as each number compiles a program."""
+        number = max(min(1 << (len(rows) - 1).bit_length(), self.limits.rows), len(rows))
         return [*rows, *[rows[-1]] * (number - len(rows))]
 
     def _check(self, fields: Mapping[str, object]) -> None:
@@ -231,7 +228,7 @@ class ServedModel:
         seeds += seeds[-1:] * (len(rows) - len(seeds))
         width = max(map(len, rows))
         ids, mask = pad_prompts(rows, length=width, on_the_left=self._family == "decoder")
-        self._count_program("generate", len(rows), *map(str, prompts[0].alike))
+        self._count_program("generate", len(rows), round_length(width), *prompts[0].alike[1:])
         try:
             sequences = self._pretrained.generate(ids, mask, seed=seeds, **settings)
         except ValueError as error:  # such as of a model that fills blanks in the middle of texts
@@ -349,3 +346,8 @@ class ServedModel:
         if len(self._programs) > _MOST_PROGRAMS:
             jax.clear_caches()
             self._programs = {settings}
+
+
+def _length_class(length: int) -> int:
+    """Return a number that prompts of similar length share: the power of two above it."""
+    return max(1 << (length - 1).bit_length(), _SHORT)
