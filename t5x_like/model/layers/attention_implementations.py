@@ -21,9 +21,8 @@ AttentionChoice = Literal["auto", AttentionImplementation]
 IN_BLOCKS = ("blockwise", "pallas")
 
 _SCORE_BYTES = 6  # a score in float32 and its weight in 16 bits
-_ABSENT_MEMORY = (
-    16 * 2**30
-)  # of devices that programs are compiled for and that are not here: that of the smallest
+# Of the smallest chips: where a program is not for the devices of this process alone.
+_LEAST_MEMORY = 16 * 2**30
 _MIN_CAPABILITY = 8.0  # of NVIDIA GPUs on which cuDNN's attention runs
 
 
@@ -139,9 +138,12 @@ def _unfit_gpu() -> list[str]:
 
 
 def _device_memory() -> int:
-    """Return the bytes of memory of a device to compile for."""
-    if platform() != jax.default_backend():
-        return _ABSENT_MEMORY
+    """Return the bytes of memory of a device to compile for.
+
+    Several processes get a number that is the same for all, since they must compile one program.
+    """
+    if platform() != jax.default_backend() or jax.process_count() > 1:
+        return _LEAST_MEMORY
     statistics = jax.local_devices()[0].memory_stats()
     if statistics is not None and "bytes_limit" in statistics:
         return statistics["bytes_limit"]
