@@ -22,11 +22,24 @@ class Choice(NamedTuple):
     reason: str
 
 
+_ANY_PLATFORM: ContextVar[bool] = ContextVar("any_platform", default=False)
 _CHOICES: ContextVar[list[Choice] | None] = ContextVar("choices", default=None)
 
 
+@contextmanager
+def any_platform() -> Iterator[None]:
+    """Trace programs that several platforms can run: no kernels of one of them are chosen."""
+    token = _ANY_PLATFORM.set(True)
+    try:
+        yield
+    finally:
+        _ANY_PLATFORM.reset(token)
+
+
 def platform() -> str:
-    """Return the platform to compile for: that of the mesh's devices, which needn't be here."""
+    """Return the platform to compile for: that of the mesh's devices, which needn't be here, or ``"any"``."""
+    if _ANY_PLATFORM.get():
+        return "any"
     device = jax.sharding.get_abstract_mesh().abstract_device
     return jax.default_backend() if device is None else device.platform
 

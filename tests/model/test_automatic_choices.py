@@ -10,7 +10,7 @@ from jax._src.cudnn import fused_attention_stablehlo
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 from t5x_like.model import parameters
-from t5x_like.model.automatic_choices import noted_choices, shown_choices
+from t5x_like.model.automatic_choices import any_platform, noted_choices, shown_choices
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers import attention_implementations
 from t5x_like.model.layers.cudnn_attention import FORWARD_PRIMITIVE
@@ -79,6 +79,14 @@ def test_cpus_compute_plainly_in_a_loop_unless_scores_would_not_fit(monkeypatch:
     chosen, in_blocks = program(TINY["t5_1_0"], "cpu")
     assert "attention_implementation='blockwise' (on a CPU; scores would need" in chosen
     assert program(replace(TINY["t5_1_0"], attention_implementation="blockwise"), "cpu")[1] == in_blocks
+
+
+def test_programs_for_any_platform_have_no_kernels_of_one() -> None:
+    with any_platform():
+        chosen, text = program(replace(CONFIGS["t5"], **WIDE), "gpu")
+    assert "attention_implementation='plain'" in chosen
+    assert "scan_layers=True" in chosen
+    assert FORWARD_PRIMITIVE not in text
 
 
 def test_what_is_set_is_not_chosen() -> None:

@@ -63,7 +63,10 @@ def test_sampling_obeys_them(models):
         no_repeat_ngram_size=1,
         temperature=0.5,
     )
-    assert all(len(set(row)) == len(row) for row in rows.tolist())
+    end = models["llama"].special_ids.eos
+    for row in rows.tolist():
+        written = row[: row.index(end)] if end in row else row
+        assert len(set(written)) == len(written)
 
 
 def test_a_summarizer_writes_by_its_file(models, tmp_path):

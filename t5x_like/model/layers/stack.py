@@ -4,6 +4,7 @@ from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 import jax
+import jax.export
 import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key, PyTree
@@ -303,6 +304,8 @@ class Stack(nnx.Module):
         """Choose the computation of attention, and give the reason; arguments are those of ``_implementation``."""
         has_bias = self.relative_bias is not None
         lengths = [x.shape[1]] if context.encoded is None else [x.shape[1], context.encoded.shape[1]]
+        if any(map(jax.export.is_symbolic_dim, (x.shape[0], *lengths))):
+            return "plain", "in a program for any number of rows and tokens"
         shapes = []
         for block in dict.fromkeys(self.config.blocks):
             rate = block.dropout_rate if is_dropping else 0.0

@@ -9,6 +9,7 @@ import numpy as np
 
 from t5x_like.io.files import PathLike, as_path, write_bytes, write_json
 from t5x_like.model import parameters
+from t5x_like.model.automatic_choices import any_platform
 from t5x_like.model.model_traits import traits_of
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.pretrained.safetensors_files import write_safetensors
@@ -79,7 +80,7 @@ def export_stablehlo(
     def forward(weights: dict[str, object], inputs: Mapping[str, jax.Array]) -> dict[str, jax.Array]:
         return _compute(pretrained, parameters.merge(graphdef, parameters.unflatten(weights)), inputs)
 
-    with pretrained.matmul_precision():
+    with pretrained.matmul_precision(), any_platform():
         exported = jax.export.export(jax.jit(forward), platforms=tuple(platforms))(shapes, inputs)
     outputs = jax.tree.unflatten(exported.out_tree, exported.out_avals)
     target.mkdir(parents=True, exist_ok=True)
