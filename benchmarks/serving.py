@@ -32,7 +32,7 @@ from t5x_like.serving.request_fields import Limits
 from t5x_like.serving.served_model import ServedModel
 
 _NEW_TOKENS, _PROMPT_TOKENS = 64, (24, 40)
-_SIZES: dict[str, int] = {
+_SIZES: dict[str, Any] = {
     "vocab_size": 8192,
     "model_dim": 256,
     "mlp_dim": 1024,
