@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 
@@ -41,7 +41,10 @@ def platform() -> str:
     if _ANY_PLATFORM.get():
         return "any"
     device = jax.sharding.get_abstract_mesh().abstract_device
-    return jax.default_backend() if device is None else device.platform
+    if device is not None:
+        return device.platform
+    default: Any = jax.config.values["jax_default_device"]
+    return getattr(default, "platform", default) or jax.default_backend()
 
 
 @contextmanager

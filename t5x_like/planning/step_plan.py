@@ -183,7 +183,10 @@ def compilable(experiment: Experiment, topology: Topology) -> Experiment:
         replaced = {"cudnn", "auto"}
     if traits_of(model).attention_implementation not in replaced:
         return experiment
-    return replace(experiment, model=replace(model, attention_implementation="blockwise"))
+    changes: dict[str, object] = {"attention_implementation": "blockwise"}
+    if not topology.is_compiled and getattr(model, "scan_layers", None) == "auto":
+        changes["scan_layers"] = False
+    return replace(experiment, model=replace(model, **changes))
 
 
 def state_plan(experiment: Experiment, tasks: TaskSet, mesh: Mesh) -> StateLayout:

@@ -223,7 +223,7 @@ class Writers:
           choices: What became of settings that are ``"auto"``.
         """
         self._show(TerminalWriter.compiled, seconds, choices)
-        if self._terminal is not None and choices:
+        if self._terminal is not None:
             rows = [choice._asdict() for choice in choices]
             self._attempt(self, write_json, f"{self._model_dir}/choices.json", rows)
 

@@ -10,6 +10,7 @@ from jax._src.cudnn import fused_attention_stablehlo
 from jax.sharding import AbstractDevice, AbstractMesh, AxisType
 
 from t5x_like.model import parameters
+from t5x_like.model.adapters import PrefixTuning
 from t5x_like.model.automatic_choices import any_platform, noted_choices, shown_choices
 from t5x_like.model.families.family import predict
 from t5x_like.model.layers import attention_implementations
@@ -22,7 +23,7 @@ WIDE: dict[str, Any] = {"compute_dtype": "bfloat16", "dropout_rate": 0.0}
 CONFIGS: dict[str, Any] = {"llama": TINY["llama"], "t5": replace(TINY["t5_1_0"], head_dim=8)}
 
 
-def program(config: Any, platform: str) -> tuple[str, str]:
+def program(config: Any, platform: str, batch: Any = None) -> tuple[str, str]:
     """Trace a forward pass for one device of a backend; return what was chosen, and the program."""
     mesh = MeshConfig().build(jax.devices()[:1])
     absent = AbstractMesh(
@@ -37,7 +38,7 @@ def program(config: Any, platform: str) -> tuple[str, str]:
         return predict(parameters.merge(graphdef, params), batch).decoder_output
 
     with noted_choices() as choices, jax.sharding.use_abstract_mesh(absent):
-        text = str(jax.make_jaxpr(outputs)(params, batch_for(config, 0)))
+        text = str(jax.make_jaxpr(outputs)(params, batch_for(config, 0) if batch is None else batch))
     return shown_choices(choices), text
 
 
@@ -94,9 +95,18 @@ def test_what_is_set_is_not_chosen() -> None:
     assert program(explicit, "gpu")[0] == "chosen: "
 
 
-def test_odd_lengths_with_a_bias_are_beyond_cudnn() -> None:
-    shape = attention_implementations.AttentionShape(
-        64, None, jnp.dtype(jnp.bfloat16), 0.0, lengths=(7, 8), has_bias=True
-    )
-    assert any("7 x 8 scores (cuDNN needs even lengths)" in trait for trait in shape.beyond_cudnn)
-    assert not any("even lengths" in trait for trait in shape._replace(has_bias=False).beyond_cudnn)
+def test_odd_lengths_and_prefixes_which_cudnn_does_not_train_are_computed_plainly() -> None:
+    odd = {"batch": jax.tree.map(lambda rows: rows[:, :7], batch_for(CONFIGS["llama"], 0))}
+    chosen, text = program(replace(CONFIGS["llama"], **WIDE), "gpu", **odd)
+    assert "'plain' (cudnn can't compute 7 x 7 scores (cuDNN needs even lengths))" in chosen
+    assert FORWARD_PRIMITIVE not in text
+    chosen, _ = program(replace(CONFIGS["llama"], **WIDE, adapter=PrefixTuning(length=3)), "gpu")
+    assert "'plain' (cudnn can't compute keys of a prefix)" in chosen
+
+
+def test_kernels_of_tpus_need_a_mesh_that_is_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    shape = attention_implementations.AttentionShape(64, None, jnp.dtype(jnp.bfloat16), 0.0, lengths=(8, 8))
+    monkeypatch.setattr(attention_implementations, "platform", lambda: "tpu")
+    assert attention_implementations.choose_attention([shape], num_scores=64)[0] == "plain"
+    with jax.set_mesh(MeshConfig().build(jax.devices()[:2])):
+        assert attention_implementations.choose_attention([shape], num_scores=64)[0] == "pallas"

@@ -116,7 +116,7 @@ class AttentionConfig:
         lengths: tuple[int, int],
         *,
         dropout_rate: float = 0.0,
-        has_bias: bool = False,
+        has_prefix: bool = False,
         mask: AttentionMask | Bool[Array, "..."] | None = None,
     ) -> AttentionShape:
         """Return what decides which implementations compute this attention.
@@ -125,7 +125,7 @@ class AttentionConfig:
           dtype: Type of activations.
           lengths: Numbers of queries and keys.
           dropout_rate: Dropout of attention weights; 0.0 where nothing is dropped.
-          has_bias: Whether scores get a bias.
+          has_prefix: Whether learned keys come before the others.
           mask: Mask of the attention.
         """
         return AttentionShape(
@@ -134,7 +134,7 @@ class AttentionConfig:
             dtype=dtype,
             dropout_rate=dropout_rate,
             lengths=lengths,
-            has_bias=has_bias,
+            has_prefix=has_prefix,
             mask=mask,
         )
 
@@ -236,7 +236,6 @@ class Attention(nnx.Module):
             x.dtype,
             (x.shape[1], keys_values.keys.shape[1]),
             dropout_rate=0.0 if dropout_key is None else dropout_rate,
-            has_bias=bias is not None,
             mask=mask,
         )
         if implementation in IN_BLOCKS:

@@ -20,7 +20,7 @@ AttentionChoice = Literal["auto", AttentionImplementation]
 # Those that take a mask as its conditions and a bias by distance, and make parts of them.
 IN_BLOCKS = ("blockwise", "pallas")
 
-_SCORE_BYTES = 6  # a score in float32 and its weight in 16 bits
+_SCORE_BYTES = 8  # a score and its weight in float32
 # Of the smallest chips: where a program is not for the devices of this process alone.
 _LEAST_MEMORY = 16 * 2**30
 _MIN_CAPABILITY = 8.0  # of NVIDIA GPUs on which cuDNN's attention runs
@@ -35,7 +35,7 @@ class AttentionShape(NamedTuple):
       dtype: Type of activations.
       dropout_rate: Dropout of attention weights; 0.0 where nothing is dropped.
       lengths: Numbers of queries and keys.
-      has_bias: Whether scores get a bias.
+      has_prefix: Whether learned keys come before the others.
       mask: Mask of the attention.
     """
 
@@ -44,7 +44,7 @@ class AttentionShape(NamedTuple):
     dtype: jnp.dtype
     dropout_rate: float
     lengths: tuple[int, int]
-    has_bias: bool = False
+    has_prefix: bool = False
     mask: AttentionMask | Bool[Array, "..."] | None = None
 
     @property
@@ -56,11 +56,20 @@ class AttentionShape(NamedTuple):
                 f"head_dim={self.head_dim} (cuDNN needs a multiple of 8, at most 128)": self.head_dim % 8 != 0
                 or self.head_dim > 128,
                 f"dropout_rate={self.dropout_rate} of attention weights": self.dropout_rate > 0,
-                f"a bias of {' x '.join(map(str, self.lengths))} scores (cuDNN needs even lengths)": self.has_bias
-                and any(length % 2 for length in self.lengths),
                 f"compute_dtype={str(self.dtype)!r} (cuDNN needs bfloat16)": self.dtype
                 not in (jnp.bfloat16, jnp.float16),
                 f"the backend {platform()!r} (cuDNN needs an NVIDIA GPU)": platform() != "gpu",
+            }
+        )
+
+    @property
+    def beyond_training_by_cudnn(self) -> list[str]:
+        """Properties that cuDNN may compute, but not in a backward pass, or not with every length of a prefix."""
+        lengths = " x ".join(map(str, self.lengths))
+        return _present(
+            {
+                f"{lengths} scores (cuDNN needs even lengths)": any(length % 2 for length in self.lengths),
+                "keys of a prefix": self.has_prefix,
             }
         )
 
@@ -110,9 +119,10 @@ def choose_attention(
     device = platform()
     kernels: tuple[AttentionImplementation, list[str]] | None = None
     if device == "gpu":
-        kernels = "cudnn", [each for shape in shapes for each in shape.beyond_cudnn] or _unfit_gpu()
+        beyond = [each for shape in shapes for each in (*shape.beyond_cudnn, *shape.beyond_training_by_cudnn)]
+        kernels = "cudnn", beyond or _unfit_gpu()
     elif device == "tpu":
-        kernels = "pallas", [each for shape in shapes for each in shape.beyond_pallas]
+        kernels = "pallas", [each for shape in shapes for each in shape.beyond_pallas] or _unset_mesh()
     if kernels is not None and not kernels[1]:
         return kernels[0], f"kernels for {device.upper()}s"
     reason = f"on a {device.upper()}" if kernels is None else f"{kernels[0]} can't compute {kernels[1][0]}"
@@ -120,6 +130,12 @@ def choose_attention(
     if needed > memory / 2:
         return "blockwise", f"{reason}; scores would need {needed / 2**30:.1f} GiB of {memory / 2**30:.1f}"
     return "plain", reason
+
+
+def _unset_mesh() -> list[str]:
+    """Return why kernels can't be split over devices: only a mesh that is set says how."""
+    is_unset = jax.sharding.get_abstract_mesh().empty and jax.device_count() > 1
+    return ["arrays of several devices without a mesh (jax.set_mesh)"] if is_unset else []
 
 
 def _unfit_gpu() -> list[str]:
@@ -144,10 +160,9 @@ def _device_memory() -> int:
     """
     if platform() != jax.default_backend() or jax.process_count() > 1:
         return _LEAST_MEMORY
-    statistics = jax.local_devices()[0].memory_stats()
-    if statistics is not None and "bytes_limit" in statistics:
-        return statistics["bytes_limit"]
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // jax.local_device_count()
+    if platform() == "cpu" and hasattr(os, "sysconf"):  # which Windows lacks
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // jax.local_device_count()
+    return (jax.local_devices()[0].memory_stats() or {}).get("bytes_limit", _LEAST_MEMORY)
 
 
 def _present(traits: dict[str, bool]) -> list[str]:

@@ -302,30 +302,25 @@ class Stack(nnx.Module):
         self, x: Array, context: AttentionContext, *, is_dropping: bool
     ) -> tuple[AttentionImplementation, str]:
         """Choose the computation of attention, and give the reason; arguments are those of ``_implementation``."""
-        has_bias = self.relative_bias is not None
         lengths = [x.shape[1]] if context.encoded is None else [x.shape[1], context.encoded.shape[1]]
         if any(map(jax.export.is_symbolic_dim, (x.shape[0], *lengths))):
             return "plain", "in a program for any number of rows and tokens"
         shapes = []
-        for block in dict.fromkeys(self.config.blocks):
-            rate = block.dropout_rate if is_dropping else 0.0
-            own = block.attention.shape(
-                x.dtype,
-                (x.shape[1], x.shape[1]),
-                dropout_rate=rate,
-                has_bias=has_bias or isinstance(block.attention.positions, RelativeBuckets),
-                mask=context.mask,
-            )
-            shapes.append(own)
+        for block in self._blocks():
+            rate = block.config.dropout_rate if is_dropping else 0.0
+            attended = [(block.self_attention, x.shape[1], context.mask)]
             if block.cross_attention is not None and context.encoded is not None:
-                shapes.append(
-                    block.cross_attention.shape(
-                        x.dtype,
-                        (x.shape[1], context.encoded.shape[1]),
-                        dropout_rate=rate,
-                        mask=context.encoded_mask,
-                    )
+                attended.append((block.cross_attention, context.encoded.shape[1], context.encoded_mask))
+            shapes += [
+                attention.config.shape(
+                    x.dtype,
+                    (x.shape[1], num_keys),
+                    dropout_rate=rate,
+                    has_prefix=attention.prefix is not None,
+                    mask=mask,
                 )
+                for attention, num_keys, mask in attended
+            ]
         heads = max(block.attention.num_heads for block in self.config.blocks)
         num_kept = self.config.num_layers if self.config.remat == "none" else 1
         on_device = len(x) // num_parts_of_rows(len(x)) * heads // num_parts_of_heads(heads)

@@ -435,7 +435,7 @@ class Pretrained(OpenModel):
 
 def _keys(seed: int | Sequence[int], num_rows: int, num_sequences: int) -> jax.Array:
     """Return the random keys of rows, of which equal numbers belong to each prompt."""
-    if isinstance(seed, int):
+    if not isinstance(seed, Sequence):
         return row_keys(jax.random.key(seed), num_rows)
     if len(seed) * num_sequences != num_rows:
         raise ValueError(

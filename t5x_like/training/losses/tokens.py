@@ -187,7 +187,8 @@ def measure_targets(
       config: Label smoothing, z-loss and the length of chunks.
     """
     if num_context_parts(*target_tokens.shape) > 1:  # each device would have another number of targets
-        return measure_tokens(logits.whole(), target_tokens, config)
+        whole = logits if config.logits_chunk_length else logits.whole()
+        return measure_tokens(whole, target_tokens, config)
     length = config.logits_chunk_length or math.ceil(target_tokens.shape[1] / _TARGET_CHUNKS)
     is_target = loss_weights != 0
     # Of all rows, so that all devices leave out the same chunks.

@@ -13,6 +13,9 @@ class Supervised(TrainingMethod):
 
     def defers_logits(self, model: Family, batch: Batch) -> bool:
         """Return whether logits are computed in parts: of encoders, which have targets at few positions, they are."""
-        # A subclass with a loss of its own may read logits as an array.
-        has_this_loss = type(self).compute_loss is TrainingMethod.compute_loss
-        return (has_this_loss and isinstance(model, Encoder)) or super().defers_logits(model, batch)
+        # A subclass of a method or of the model may read logits as an array.
+        is_own = type(model) is Encoder and all(
+            getattr(type(self), name) is getattr(TrainingMethod, name)
+            for name in ("compute_loss", "measure", "total")
+        )
+        return is_own or super().defers_logits(model, batch)
