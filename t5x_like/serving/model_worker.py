@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -24,8 +24,8 @@ class ModelRequest(NamedTuple):
     is_cancelled: Callable[[], bool] = lambda: False
 
 
-# Computes requests together, and returns the result of each, or the error that answers it.
-Compute: TypeAlias = Callable[[Sequence[ModelRequest]], Sequence[Result | RequestError]]
+# Computes requests together. Yields the index of each once it is done, with its result or the error that answers it.
+Compute: TypeAlias = Callable[[Sequence[ModelRequest]], Iterator[tuple[int, Result | RequestError]]]
 
 
 class _Job(NamedTuple):
@@ -66,6 +66,8 @@ class ModelWorker:
         """
         cancelled, future = threading.Event(), Future[Result]()
         with self._changed:
+            if self._is_closed:
+                raise RequestError("the server ends", status=503)
             if self._number >= self._most:
                 raise RequestError(f"{self._number} requests are in work; try again later", status=429)
             self._number += 1
@@ -115,18 +117,17 @@ class ModelWorker:
 
 
 def _compute(jobs: Sequence[_Job]) -> None:
-    """Compute jobs together, and each alone if that fails: a request must not fail others."""
+    """Compute jobs together; after a failure those that are left alone, since a request must not fail others."""
     try:
-        outcomes = jobs[0].compute([job.request for job in jobs])
+        for index, outcome in jobs[0].compute([job.request for job in jobs]):
+            if isinstance(outcome, RequestError):
+                jobs[index].future.set_exception(outcome)
+            else:
+                jobs[index].future.set_result(outcome)
     except Exception as error:
-        if len(jobs) == 1:
-            jobs[0].future.set_exception(error)
-            return
-        for job in jobs:
-            _compute([job])
-        return
-    for job, outcome in zip(jobs, outcomes, strict=True):
-        if isinstance(outcome, RequestError):
-            job.future.set_exception(outcome)
-        else:
-            job.future.set_result(outcome)
+        left = [job for job in jobs if not job.future.done()]
+        for job in left:
+            if len(jobs) == 1:
+                job.future.set_exception(error)
+            else:
+                _compute([job])

@@ -1,12 +1,14 @@
 """Prompts of several requests, computed in batches of those that are alike."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from t5x_like.serving.model_worker import ModelRequest
 from t5x_like.serving.request_fields import RequestError
 
 Result = TypeVar("Result")
+
+_MOST_TOKENS = 16_384  # tokens of the prompts of a batch
 
 
 class ReadPrompt(NamedTuple):
@@ -35,8 +37,10 @@ def compute_together(
     compute: Callable[[list[ReadPrompt]], Sequence[Result]],
     *,
     most_rows: int,
-) -> list[tuple[list[Result], int] | RequestError]:
-    """Return the results of each request's prompts and their number of tokens, or the error that answers it.
+) -> Iterator[tuple[int, tuple[list[Result], int] | RequestError]]:
+    """Yield the index of each request once it is done, and the results of its prompts with their number of tokens.
+
+    A request that is refused, or that nobody waits for, has the error that answers it instead.
 
     Args:
       requests: The requests.
@@ -44,48 +48,44 @@ def compute_together(
       compute: Returns a result for each of some prompts that are alike.
       most_rows: Rows of a batch; a prompt that needs more is a batch of its own.
     """
-    prompts = [_read(request, read) for request in requests]
+    pending: dict[int, list[ReadPrompt]] = {}
     alike: dict[tuple[object, ...], list[tuple[int, int]]] = {}
-    for index, own in enumerate(prompts):
-        for place, prompt in enumerate(() if isinstance(own, RequestError) else own):
+    for index, request in enumerate(requests):
+        try:
+            pending[index] = read(request.fields)
+        except RequestError as error:
+            yield index, error
+            continue
+        for place, prompt in enumerate(pending[index]):
             alike.setdefault(prompt.alike, []).append((index, place))
     results: dict[tuple[int, int], Result] = {}
-    errors: dict[int, RequestError] = {}
     for places in alike.values():
-        size = max(most_rows // _at(prompts, *places[0]).num_rows, 1)
+        size = _batch_size([pending[index][place] for index, place in places if index in pending], most_rows)
         for start in range(0, len(places), size):
-            batch = [each for each in places[start : start + size] if not requests[each[0]].is_cancelled()]
+            batch = [each for each in places[start : start + size] if each[0] in pending]
+            for index in {index for index, _ in batch if requests[index].is_cancelled()}:
+                del pending[index]
+                yield index, RequestError("the request took too long", status=503)
+            batch = [each for each in batch if each[0] in pending]
             if not batch:
                 continue
             try:
-                computed = compute([_at(prompts, *each) for each in batch])
+                computed = compute([pending[index][place] for index, place in batch])
                 results |= zip(batch, computed, strict=True)
             except RequestError as error:
-                errors |= {index: error for index, _ in batch}
-
-    def outcome(index: int, own: list[ReadPrompt] | RequestError) -> tuple[list[Result], int] | RequestError:
-        if isinstance(own, RequestError):
-            return own
-        if index in errors:
-            return errors[index]
-        places = [(index, place) for place in range(len(own))]
-        if any(place not in results for place in places):
-            return RequestError("the request took too long", status=503)
-        return [results[place] for place in places], sum(len(prompt.ids) for prompt in own)
-
-    return [outcome(index, own) for index, own in enumerate(prompts)]
+                for index in {index for index, _ in batch}:
+                    del pending[index]
+                    yield index, error
+                continue
+            for index in dict.fromkeys(index for index, _ in batch):
+                places_of_request = [(index, place) for place in range(len(pending[index]))]
+                if all(place in results for place in places_of_request):
+                    num_tokens = sum(len(prompt.ids) for prompt in pending.pop(index))
+                    yield index, ([results[place] for place in places_of_request], num_tokens)
 
 
-def _read(
-    request: ModelRequest, read: Callable[[dict[str, Any]], list[ReadPrompt]]
-) -> list[ReadPrompt] | RequestError:
-    try:
-        return read(request.fields)
-    except RequestError as error:
-        return error
-
-
-def _at(prompts: Sequence[list[ReadPrompt] | RequestError], index: int, place: int) -> ReadPrompt:
-    own = prompts[index]
-    assert not isinstance(own, RequestError)
-    return own[place]
+def _batch_size(prompts: Sequence[ReadPrompt], most_rows: int) -> int:
+    """Return the number of prompts of a batch; fewer of long ones, whose keys and values need memory."""
+    longest = max((len(prompt.ids) for prompt in prompts), default=1)
+    num_rows = max((prompt.num_rows for prompt in prompts), default=1)
+    return max(min(most_rows, _MOST_TOKENS // max(longest, 1)) // num_rows, 1)

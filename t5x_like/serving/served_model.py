@@ -1,7 +1,7 @@
 """A pretrained model behind the requests of a server: completions with log-probabilities, and embeddings."""
 
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -74,7 +74,9 @@ class ServedModel:
         can = {"completions": self._can_write, "embeddings": self._can_embed}
         return [name for name, is_able in can.items() if is_able]
 
-    def complete(self, requests: Sequence[ModelRequest]) -> list[tuple[list[Completion], int] | RequestError]:
+    def complete(
+        self, requests: Sequence[ModelRequest]
+    ) -> Iterator[tuple[int, tuple[list[Completion], int] | RequestError]]:
         """Complete each prompt of each request, ``n`` times.
 
         Prompts of similar length and the same settings are rows of one batch, also those of different requests.
@@ -82,24 +84,29 @@ class ServedModel:
         Args:
           requests: Requests with the fields of ``completion_fields``.
 
-        Returns:
-          For each request the completions of all prompts in order, and the number of the prompts' tokens; or the error
-          that answers it: the model can't, or a prompt is too long.
+        Yields:
+          The index of a request that is done, and the completions of its prompts in order with their number of tokens;
+          or the error that answers it: the model can't, or a prompt is too long.
         """
-        answered = compute_together(requests, self._read_prompts, self._complete, most_rows=self.limits.rows)
-        return [
-            each if isinstance(each, RequestError) else ([one for part in each[0] for one in part], each[1])
-            for each in answered
-        ]
+        for index, outcome in compute_together(
+            requests, self._read_prompts, self._complete, most_rows=self.limits.rows
+        ):
+            if isinstance(outcome, RequestError):
+                yield index, outcome
+            else:
+                yield index, ([each for prompt in outcome[0] for each in prompt], outcome[1])
 
-    def embed(self, requests: Sequence[ModelRequest]) -> list[tuple[list[np.ndarray], int] | RequestError]:
-        """Return a vector for each input of each request, float32 [D], and the number of a request's tokens.
+    def embed(
+        self, requests: Sequence[ModelRequest]
+    ) -> Iterator[tuple[int, tuple[list[np.ndarray], int] | RequestError]]:
+        """Return a vector for each input of each request, float32 [D].
 
         Args:
           requests: Requests with the fields of ``embedding_fields``.
 
         Returns:
-          Vectors and numbers; or the error that answers a request: the model can't, or an input is too long.
+          The index of each request when it is done, and its vectors with the number of its tokens; or the error that
+          answers it: the model can't, or an input is too long.
         """
         return compute_together(requests, self._read_inputs, self._embed, most_rows=self.limits.rows)
 
@@ -146,9 +153,14 @@ class ServedModel:
         self._count_program("embed", padded.shape)
         return list(self._pretrained.embed(padded, mask)[: len(prompts)])
 
-    def _filled(self, rows: Sequence[list[int]]) -> list[list[int]]:
-        """Repeat the last of some rows up to a power of two, as each number compiles a program."""
-        number = max(min(1 << (len(rows) - 1).bit_length(), self.limits.rows), len(rows))
+    def _filled(self, rows: Sequence[list[int]], num_each: int = 1) -> list[list[int]]:
+        """Repeat the last of some rows up to a power of two, as each number compiles a program.
+
+        Args:
+          rows: Ids of prompts.
+          num_each: Completions of each.
+        """
+        number = max(min(1 << (len(rows) - 1).bit_length(), self.limits.rows // num_each), len(rows))
         return [*rows, *[rows[-1]] * (number - len(rows))]
 
     def _check(self, fields: Mapping[str, object]) -> None:
@@ -223,7 +235,7 @@ class ServedModel:
         settings = self._settings(len(prompts[0].ids), prompts[0].fields)
         if not settings:
             return [[[] for _ in range(prompt.fields["n"])] for prompt in prompts]
-        rows = self._filled([prompt.ids for prompt in prompts])
+        rows = self._filled([prompt.ids for prompt in prompts], prompts[0].num_rows)
         seeds = [prompt.seed for prompt in prompts]
         seeds += seeds[-1:] * (len(rows) - len(seeds))
         width = max(map(len, rows))

@@ -1,5 +1,7 @@
 """Completions and scores are those of the model, in the form that OpenAI's clients and the harness read."""
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -103,11 +105,17 @@ def own_fields(**changes):
 
 def completed(served, *requests):
     """What the model answers to requests together; the first error is raised."""
-    answers = served.complete([ModelRequest(own_fields(**fields)) for fields in requests])
+    answers = answered(served, [ModelRequest(own_fields(**fields)) for fields in requests])
     for answer in answers:
         if isinstance(answer, RequestError):
             raise answer
     return [completions for completions, _ in answers]
+
+
+def answered(served, requests):
+    """The answers to requests, in their order."""
+    answers: dict[int, Any] = dict(served.complete(requests))
+    return [answers[index] for index in range(len(requests))]
 
 
 def test_a_text_ends_at_the_models_end(gpt2, decoder):
@@ -169,7 +177,7 @@ def test_a_texts_special_ids_are_read_and_not_shown(decoder, monkeypatch):
     """As of runs trained here, whose texts begin with an id that they are shifted in by."""
     served = ServedModel(decoder, "gpt2", Limits())
     ids = decoder.encode(VERSE)["input_ids"][0].tolist()
-    entries = served._log_probs([0, *ids], [], best=1, all_tokens=True)
+    entries: list[Any] = served._log_probs([0, *ids], [], best=1, all_tokens=True)
     monkeypatch.setattr(served, "_ids", lambda *_, **__: ([0, *ids], 1))
     ((result,),) = completed(served, {"prompt": VERSE, "max_tokens": 0, "echo": True, "logprobs": 1})
     assert result.text == VERSE
@@ -228,9 +236,20 @@ def test_requests_together_have_the_answers_that_they_have_alone(models, name, s
 def test_a_wrong_request_is_answered_alone(decoder):
     served = ServedModel(decoder, "gpt2", Limits())
     fields = [own_fields(prompt=VERSE, **GREEDY), own_fields(prompt=[10**6], **GREEDY)]
-    right, wrong = served.complete([ModelRequest(each) for each in fields])
+    right, wrong = answered(served, [ModelRequest(each) for each in fields])
     assert len(right[0]) == 1
     assert "has token id 1000000" in wrong.message
-    late = served.complete([ModelRequest(fields[0], lambda: True), ModelRequest(fields[0])])
+    late = answered(served, [ModelRequest(fields[0], lambda: True), ModelRequest(fields[0])])
     assert late[0].status == 503
     assert late[1] == right
+
+
+def test_a_request_is_answered_before_others_are_computed(decoder):
+    served = ServedModel(decoder, "gpt2", Limits())
+    fields = [own_fields(prompt=VERSE, **(GREEDY | {"max_tokens": number})) for number in (40, 1)]
+    is_asked = []
+    requests = [ModelRequest(fields[0]), ModelRequest(fields[1], lambda: bool(is_asked.append(True)))]
+    answers = served.complete(requests)
+    assert next(answers)[0] == 0
+    assert not is_asked
+    assert next(answers)[0] == 1

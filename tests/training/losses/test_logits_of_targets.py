@@ -77,3 +77,17 @@ def test_training_and_validation_steps_of_an_encoder_have_no_array_of_all_logits
         plan.weights(plan.abstract), few_targets(), zero_totals(1), None
     )
     assert all_logits not in str(measured)
+
+
+class OwnTotal(Supervised):
+    """A method that reads logits as an array."""
+
+    def total(self, predictions, microbatch, context, **options):
+        assert predictions.logits.shape == (*microbatch.batch.target_tokens.shape, 128)
+        return super().total(predictions, microbatch, context, **options)
+
+
+def test_a_method_with_a_loss_of_its_own_gets_whole_logits():
+    mesh = MeshConfig().build(jax.devices()[:1])
+    plan = plan_state(CONFIG, AdamW(learning_rate=Constant(value=0.01)), mesh, num_tasks=1)
+    jax.eval_shape(train_step(plan, OwnTotal(loss=LossConfig()), seed=0), plan.abstract, few_targets())
