@@ -242,7 +242,7 @@ def test_a_slow_request_ends_and_the_server_continues(models):
 
 def test_a_failure_of_the_model_is_logged_and_not_shown(models, caplog):
     model = Slow(t5x_like.from_pretrained(models / "bert"))
-    model.complete = lambda requests: 1 / 0  # pyright: ignore[reportAttributeAccessIssue]
+    model.complete = lambda _: 1 / 0
     with TestClient(build_application(model)) as client:
         status, message = refused(client, prompt="a")
     assert (status, message) == (500, "the server failed: ZeroDivisionError; see its log")
