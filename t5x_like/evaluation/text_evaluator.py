@@ -102,17 +102,19 @@ class TextEvaluator(TaskEvaluator):
 
         Batches hold inputs of similar length and don't depend on interruptions.
         """
-        answer_batch = self._rank if self.method == "rank" else self._generate
-        for indices in length_batches([len(prompt.ids) for prompt in self._prompts], self.batch_size):
-            rows = [self.questions.rows[index] for index in indices]
-            if all(row.number in answered for row in rows):
-                continue
-            prompts = [self._prompts[index] for index in indices]
+        batches = [
+            indices
+            for indices in length_batches([len(prompt.ids) for prompt in self._prompts], self.batch_size)
+            if any(self.questions.rows[index].number not in answered for index in indices)
+        ]
+        answer_batches = self._rank if self.method == "rank" else self._generate
+        for indices, answers in zip(batches, answer_batches(params, batches), strict=True):
             yield [
-                self._record(row, answer | {"cut": prompt.cut, "dropped": prompt.dropped})
-                for row, prompt, answer in zip(
-                    rows, prompts, answer_batch(params, rows, prompts), strict=True
+                self._record(
+                    self.questions.rows[index],
+                    answer | {"cut": self._prompts[index].cut, "dropped": self._prompts[index].dropped},
                 )
+                for index, answer in zip(indices, answers, strict=True)
             ]
 
     def score(self, rows: Sequence[Row], *, resamples: int = 0) -> Entry:
@@ -137,16 +139,30 @@ class TextEvaluator(TaskEvaluator):
         return record | {"answer": self.questions.postprocess_answer(row, answer["prediction"])}
 
     def _generate(
-        self, params: Parameters, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
-    ) -> list[dict[str, object]]:
-        texts = self.model.generate(
+        self, params: Parameters, batches: Sequence[Sequence[int]]
+    ) -> Iterator[list[dict[str, object]]]:
+        """Yield the answers of each batch once all of its texts are written."""
+        indices = [index for batch in batches for index in batch]
+        written = self.model.generate(
             params,
-            [prompt.ids for prompt in prompts],
+            [self._prompts[index].ids for index in indices],
             self.generation,
             batch_size=self.batch_size,
             limit=self.prompt_length,
             stop_ids=self._newline if self.one_line else (),
         )
+        texts: dict[int, str] = {}
+        for batch in batches:
+            while not texts.keys() >= {*batch}:
+                place, text = next(written)
+                texts[indices[place]] = text
+            yield self._with_likelihoods(params, batch, [texts[index] for index in batch])
+
+    def _with_likelihoods(
+        self, params: Parameters, indices: Sequence[int], texts: Sequence[str]
+    ) -> list[dict[str, object]]:
+        rows = [self.questions.rows[index] for index in indices]
+        prompts = [self._prompts[index] for index in indices]
         if self.one_line:
             texts = [text.strip().partition("\n")[0].strip() for text in texts]
         if not self.scores_targets:
@@ -167,6 +183,16 @@ class TextEvaluator(TaskEvaluator):
         ]
 
     def _rank(
+        self, params: Parameters, batches: Sequence[Sequence[int]]
+    ) -> Iterator[list[dict[str, object]]]:
+        for batch in batches:
+            yield self._rank_batch(
+                params,
+                [self.questions.rows[index] for index in batch],
+                [self._prompts[index] for index in batch],
+            )
+
+    def _rank_batch(
         self, params: Parameters, rows: Sequence[Question], prompts: Sequence[EncodedPrompt]
     ) -> list[dict[str, object]]:
         labels = self.questions.labels

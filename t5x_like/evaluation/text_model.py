@@ -1,7 +1,7 @@
 """Text interface of a model: its structure with a tokenizer, for weights that are given to each call."""
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -239,14 +239,16 @@ class TextModel:
         batch_size: int,
         limit: int,
         stop_ids: Sequence[int] = (),
-    ) -> list[str]:
-        """Generate a text for each prompt, up to an end of sequence or a decoder's last learned position.
+    ) -> Iterator[tuple[int, str]]:
+        """Yield the index of each prompt once it is done, with its text.
+
+        A text ends at an end of sequence or a decoder's last learned position.
 
         Args:
           params: Weights.
-          prompts: Token ids of at most ``batch_size`` prompts.
+          prompts: Token ids.
           config: Decoding settings.
-          batch_size: Rows of the compiled batch.
+          batch_size: The most rows of the compiled batch.
           limit: Tokens of the longest prompt, at most.
           stop_ids: Further ids that end a text.
         """
@@ -256,10 +258,9 @@ class TextModel:
         most = [self._num_new(len(prompt), config) for prompt in prompts]
         # Beams beyond the positions, whose scores are NaN, would displace good ones. So beams search with one limit.
         limits = sorted({*most}) if config.num_beams > 1 else [config.max_new_tokens]
-        texts = [""] * len(prompts)
         for length in limits:
             indices = [index for index, left in enumerate(most) if config.num_beams == 1 or left == length]
-            ids = self._generator(
+            written = self._generator(
                 params,
                 [prompts[index] for index in indices],
                 replace(config, max_new_tokens=length),
@@ -267,9 +268,8 @@ class TextModel:
                 batch_size=batch_size,
                 limit=limit,
             )
-            for index, row in zip(indices, ids, strict=True):
-                texts[index] = self.tokenizer.decode(row[: most[index]])
-        return texts
+            for place, ids in written:
+                yield indices[place], self.tokenizer.decode(ids[: most[indices[place]]])
 
     def score(
         self, params: Parameters, requests: Sequence[LikelihoodRequest], *, batch_size: int, limit: int

@@ -1,6 +1,6 @@
 """Generation: continuations of prompts by greedy decoding, sampling or beam search."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any
 
@@ -12,8 +12,9 @@ from jax.sharding import Mesh
 from t5x_like.batch import bucket_length
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
-from t5x_like.inference.length_batches import Ids, pad_prompts, place_rows
-from t5x_like.inference.sampling import check_temperature, sample
+from t5x_like.inference.length_batches import Ids, length_batches, pad_prompts, place_rows
+from t5x_like.inference.rolling_batch import PromptRow, RollingBatch, rolls
+from t5x_like.inference.sampling import check_temperature, row_keys, sample
 from t5x_like.model import parameters
 from t5x_like.model.layers.stack import unrolled
 from t5x_like.model.parameters import Parameters
@@ -136,6 +137,9 @@ def continue_prompts(
 class Generator:
     """Generates from a model, compiled once for each configuration and shape.
 
+    Rows that end make room for the next prompts (``RollingBatch``). Beams, and models whose rows must begin together,
+    continue one batch after another.
+
     Args:
       graphdef: The model's structure.
       mesh: Devices.
@@ -164,7 +168,10 @@ class Generator:
             )
             return tokens if scores is None else tokens[:, 0]
 
-        self._mesh, self._is_decoder = mesh, is_decoder
+        self._graphdef, self._mesh = graphdef, mesh
+        self._is_decoder, self._start_id = is_decoder, start_id
+        self._rolls: bool | None = None
+        self._rolling: dict[tuple[object, ...], RollingBatch] = {}
         self._generate = jax.jit(
             generate, static_argnames=("config", "end_ids"), out_shardings=replicated(mesh)
         )
@@ -179,25 +186,79 @@ class Generator:
         batch_size: int,
         limit: int,
         key: jax.Array | None = None,
-    ) -> list[list[int]]:
-        """Return the ids that follow each prompt, before the first of ``end_ids``.
+    ) -> Iterator[tuple[int, list[int]]]:
+        """Yield the index of each prompt once it is done, and the ids that follow it, before the first of ``end_ids``.
 
         Args:
           params: The model's weights, on the mesh.
-          prompts: Ids of at most ``batch_size`` prompts of at most ``limit`` tokens.
+          prompts: Ids of prompts of at most ``limit`` tokens.
           config: Length and search.
           end_ids: Ids that end a continuation.
-          batch_size: Rows of the compiled program.
+          batch_size: The most rows of the compiled program.
           limit: Longest prompt in tokens.
           key: Random key of the draws; that of ``config.seed`` if not given.
         """
-        key = jax.random.key(config.seed) if key is None else key
+        keys = row_keys(jax.random.key(config.seed) if key is None else key, len(prompts))
+        if self._rolls is None:
+            self._rolls = rolls(self._graphdef, params)
+        if self._rolls and config.num_beams == 1:
+            yield from self._roll(params, prompts, config, keys, tuple(end_ids), batch_size, limit)
+            return
         config = replace(config, seed=0)  # one program for all seeds
-        length = bucket_length(max(map(len, prompts)), limit)
-        padded = pad_prompts(prompts, length=length, batch_size=batch_size, on_the_left=self._is_decoder)
-        placed = place_rows(padded, self._mesh)
-        tokens = np.asarray(self._generate(params, *placed, key, config=config, end_ids=tuple(end_ids)))
-        return [_before_end(row, end_ids) for row in tokens[: len(prompts)].tolist()]
+        for indices in length_batches([len(ids) for ids in prompts], batch_size):
+            rows = [prompts[index] for index in indices]
+            length = bucket_length(max(map(len, rows)), limit)
+            padded = pad_prompts(rows, length=length, batch_size=batch_size, on_the_left=self._is_decoder)
+            filled = keys[np.resize(indices, batch_size)]
+            placed = place_rows(padded, self._mesh)
+            tokens = np.asarray(
+                self._generate(params, *placed, filled, config=config, end_ids=tuple(end_ids))
+            )
+            for index, row in zip(indices, tokens.tolist(), strict=False):
+                yield index, _before_end(row, end_ids)
+
+    def _roll(
+        self,
+        params: Parameters,
+        prompts: Sequence[Ids],
+        config: GenerationConfig,
+        keys: jax.Array,
+        end_ids: tuple[int, ...],
+        batch_size: int,
+        limit: int,
+    ) -> Iterator[tuple[int, list[int]]]:
+        is_drawn = config.temperature > 0
+        settings = (end_ids, batch_size, limit, is_drawn)
+        if settings not in self._rolling:
+            fewer = batch_size // 4
+            self._rolling[settings] = RollingBatch(
+                self._graphdef,
+                self._mesh,
+                row_counts=(fewer, batch_size) if batch_size >= _MIN_ROWS else (batch_size,),
+                is_decoder=self._is_decoder,
+                start_id=self._start_id,
+                end_ids=end_ids,
+                draws=is_drawn,
+                limit=limit,
+            )
+        rolling = self._rolling[settings]
+        rolling.clear()
+        data = np.asarray(jax.random.key_data(keys)) if is_drawn else None
+        for indices in length_batches([len(ids) for ids in prompts], batch_size):
+            for index in indices:
+                row = PromptRow(
+                    prompts[index],
+                    config.max_new_tokens,
+                    temperature=config.temperature,
+                    top_k=config.top_k or 0,
+                    top_p=1.0 if config.top_p is None else config.top_p,
+                    key=None if data is None else data[index],
+                )
+                rolling.add(index, row)
+        while rolling.num_prompts:
+            for done in rolling.advance(params):
+                assert isinstance(done.name, int)
+                yield done.name, _before_end(done.ids, end_ids)
 
 
 def _num_last_inputs(num_rows: int, mesh: Mesh) -> int | None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
-import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -67,9 +66,10 @@ class LogitsProcessors:
         scores: Float[Array, "N V"],
         before: Int[Array, "N _"],
         tokens: Int[Array, "N L"],
-        index: Int[Array, ""],
+        index: Int[Array, "*N"],
         *,
         eos_ids: Sequence[int],
+        lengths: Int[Array, " N"] | None = None,
     ) -> Float[Array, "N V"]:
         """Return the changed scores of the next token.
 
@@ -77,26 +77,28 @@ class LogitsProcessors:
           scores: Logits or log-probabilities.
           before: Ids of the tokens before the first decoded one, int32 [B, M]; ``NO_TOKEN`` is padding.
           tokens: Decoded tokens; those from ``index`` on are ignored.
-          index: Number of tokens decoded so far.
+          index: Number of tokens decoded so far, of all rows or of each.
           eos_ids: Ids that end a sequence.
+          lengths: Number of tokens that end a sequence, of each row; the columns of ``tokens`` if not given.
         """
-        max_new_tokens = tokens.shape[1]
-        decoded = jnp.where(jnp.arange(max_new_tokens) < index, tokens, NO_TOKEN)
+        index_N1 = index.reshape(-1, 1)
+        lengths_N1 = tokens.shape[1] if lengths is None else lengths[:, None]
+        decoded = jnp.where(jnp.arange(tokens.shape[1])[None] < index_N1, tokens, NO_TOKEN)
         history = jnp.concatenate([before, decoded], axis=1)
-        end = before.shape[1] + index
+        end = before.shape[1] + index_N1
         if self.repetition_penalty != 1:
             scores = _penalize(scores, history, self.repetition_penalty)
         if self.no_repeat_ngram_size:
             scores = _ban_repeated_ngrams(scores, history, end, self.no_repeat_ngram_size)
         for _, words in groupby(sorted(self.bad_words_ids, key=len), key=len):
             scores = _ban_words(scores, history, end, jnp.asarray([*words], jnp.int32))
-        scores = _ban(scores, eos_ids, index < self.min_new_tokens)
+        scores = _ban(scores, eos_ids, index_N1 < self.min_new_tokens)
         if self.forced_first_id is not None:
-            scores = jnp.where(index == 0, _only(scores, (self.forced_first_id,)), scores)
+            scores = jnp.where(index_N1 == 0, _only(scores, (self.forced_first_id,)), scores)
         if self.forced_last_ids:
-            scores = jnp.where(index == max_new_tokens - 1, _only(scores, self.forced_last_ids), scores)
+            scores = jnp.where(index_N1 == lengths_N1 - 1, _only(scores, self.forced_last_ids), scores)
         scores = _ban(scores, self.suppress_tokens, True)
-        return _ban(scores, self.begin_suppress_tokens, index == self.begin_index)
+        return _ban(scores, self.begin_suppress_tokens, index_N1 == self.begin_index)
 
 
 def _penalize(scores: Array, history: Array, penalty: float) -> Array:
@@ -125,7 +127,8 @@ def _ban_words(scores: Array, history: Array, end: Array, words: Int[Array, "W _
 def _last_tokens(history: Array, end: Array, count: int) -> tuple[Array, Array]:
     """Return the history after ``count`` columns without tokens, and its last ``count`` tokens before ``end``."""
     padded = jnp.pad(history, ((0, 0), (count, 0)), constant_values=NO_TOKEN)
-    return padded, jax.lax.dynamic_slice_in_dim(padded, end, count, axis=1)
+    places = jnp.broadcast_to(end + jnp.arange(count)[None], (len(history), count))
+    return padded, jnp.take_along_axis(padded, places, axis=1)
 
 
 def _marked(scores: Array, tokens: Int[Array, "N K"], chosen: Array) -> Array:

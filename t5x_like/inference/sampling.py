@@ -1,6 +1,7 @@
 """Greedy decoding, and sampling with temperature, top-k and top-p."""
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -31,15 +32,46 @@ class Sample(NamedTuple):
     log_probs: Array
 
 
-class _Drawn(NamedTuple):
-    index: Array  # int32 [], tokens decoded so far
-    rows: Array  # [B] each row's index in the batch
-    last: Array  # [B] the token that is read next
-    ended: Array  # [B]
-    tokens: Array  # [B, L]
-    before: Array  # [B, M] tokens before the first decoded one; no columns without processors
-    log_probs: Array  # [B]
+class Drawn(NamedTuple):
+    """Continuations so far; each field but the cache has an entry for each row.
+
+    Attributes:
+      last: int32 [B], the token that is read next.
+      ended: bool [B], True after an end or the last token.
+      counts: int32 [B], number of tokens.
+      limits: int32 [B], the most tokens.
+      tokens: int32 [B, L], padded after the end.
+      before: int32 [B, M], tokens before the first one, for processors; no columns without any.
+      log_probs: float32 [B], see ``Sample``.
+      draws: How tokens are drawn.
+      cache: Cache after the tokens before ``last``.
+    """
+
+    last: Array
+    ended: Array
+    counts: Array
+    limits: Array
+    tokens: Array
+    before: Array
+    log_probs: Array
+    draws: "RowDraws"
     cache: Cache
+
+
+class RowDraws(NamedTuple):
+    """How the tokens of each row are drawn.
+
+    Attributes:
+      keys: Data of random keys, uint32 [B, K].
+      temperature: float32 [B]; 0 takes the best token.
+      top_k: int32 [B]; 0 keeps all tokens.
+      top_p: float32 [B]; 1 keeps all tokens.
+    """
+
+    keys: Array
+    temperature: Array
+    top_k: Array
+    top_p: Array
 
 
 def sample(
@@ -82,51 +114,46 @@ def sample(
     """
     check_length(max_new_tokens)
     check_temperature(temperature)
-    eos_ids = one_or_several(eos_token_id)
     num_rows = start_tokens.shape[0]
-    if key is not None and not key.ndim:
+    if key is None:
+        temperature, key = 0.0, jax.random.key(0)
+    if not key.ndim:
         key = row_keys(key, num_rows)
 
-    def choose(index: Array, rows_B: Array, logits_BV: Array) -> Array:
-        if key is None or temperature == 0:
+    def choose(logits_BV: Array, drawn: Drawn) -> Array:
+        if temperature == 0:
             return argmax(logits_BV)
-        keys_B = jax.vmap(lambda key: jax.random.fold_in(key, index))(key[rows_B])
-        # No temperature is so high that ids which only pad the vocabulary are drawn.
-        logits_BV = jnp.where(logits_BV > MASKED, logits_BV, -jnp.inf)
-        logits_BV = truncate_logits(logits_BV / temperature, top_k=top_k, top_p=top_p)
-        return draw_tokens(keys_B, logits_BV)
+        logits_BV = truncate_logits(_drawable(logits_BV) / temperature, top_k=top_k, top_p=top_p)
+        return draw_tokens(_step_keys(drawn), logits_BV)
 
-    def advance(drawn: _Drawn) -> _Drawn:
-        logits_BV, cache = step(drawn.last, drawn.cache)
-        changed_BV = logits_BV
-        if processors is not None:
-            changed_BV = processors(logits_BV, drawn.before, drawn.tokens, drawn.index, eos_ids=eos_ids)
-        next_B = choose(drawn.index, drawn.rows, changed_BV)
-        log_prob_B = jnp.take_along_axis(log_probabilities(logits_BV), next_B[:, None], 1)[:, 0]
-        next_B = jnp.where(drawn.ended, pad_token_id, next_B)
-        return _Drawn(
-            index=drawn.index + 1,
-            rows=drawn.rows,
-            last=next_B,
-            ended=drawn.ended | is_any_of(next_B, eos_ids),
-            tokens=drawn.tokens.at[:, drawn.index].set(next_B),
-            before=drawn.before,
-            log_probs=drawn.log_probs + jnp.where(drawn.ended, 0.0, log_prob_B),
-            cache=cache,
+    def advance(drawn: Drawn) -> Drawn:
+        return next_tokens(
+            step,
+            drawn,
+            choose,
+            eos_ids=one_or_several(eos_token_id),
+            pad_token_id=pad_token_id,
+            processors=processors,
         )
 
-    start = _Drawn(
-        index=jnp.zeros((), jnp.int32),
-        rows=jnp.arange(num_rows),
+    start = Drawn(
         last=start_tokens.astype(jnp.int32),
         ended=jnp.zeros(num_rows, bool),
+        counts=jnp.zeros(num_rows, jnp.int32),
+        limits=jnp.full(num_rows, max_new_tokens, jnp.int32),
         tokens=jnp.full((num_rows, max_new_tokens), pad_token_id, jnp.int32),
         before=jnp.zeros((num_rows, 0), jnp.int32) if before is None else before,
         log_probs=jnp.zeros(num_rows, jnp.float32),
+        draws=RowDraws(
+            keys=jax.random.key_data(key),
+            temperature=jnp.full(num_rows, temperature, jnp.float32),
+            top_k=jnp.full(num_rows, top_k or 0, jnp.int32),
+            top_p=jnp.full(num_rows, 1.0 if top_p is None else top_p, jnp.float32),
+        ),
         cache=cache,
     )
     drawn = decode_until_done(
-        lambda drawn: (drawn.index < max_new_tokens) & ~drawn.ended.all(),
+        lambda drawn: ~drawn.ended.all(),
         advance,
         start,
         ended=lambda drawn: drawn.ended,
@@ -134,6 +161,89 @@ def sample(
         num_last_inputs=num_last_inputs,
     )
     return Sample(drawn.tokens, drawn.log_probs)
+
+
+def next_tokens(
+    step: Step,
+    drawn: Drawn,
+    choose: Callable[[Array, Drawn], Array],
+    *,
+    eos_ids: tuple[int, ...],
+    pad_token_id: int,
+    processors: LogitsProcessors | None,
+) -> Drawn:
+    """Return continuations with one more token in each row that has not ended.
+
+    Args:
+      step: Reads one token of each row and scores the next.
+      drawn: Continuations so far.
+      choose: Returns the next token of each row, given its scores.
+      eos_ids: Ids that end a sequence.
+      pad_token_id: Id after the end.
+      processors: Changes of the scores; ``None`` for none.
+    """
+    logits_BV, cache = step(drawn.last, drawn.cache)
+    changed_BV = logits_BV
+    if processors is not None:
+        changed_BV = processors(
+            logits_BV, drawn.before, drawn.tokens, drawn.counts, eos_ids=eos_ids, lengths=drawn.limits
+        )
+    next_B = choose(changed_BV, drawn)
+    log_prob_B = jnp.take_along_axis(log_probabilities(logits_BV), next_B[:, None], 1)[:, 0]
+    next_B = jnp.where(drawn.ended, pad_token_id, next_B)
+    counts = jnp.where(drawn.ended, drawn.counts, drawn.counts + 1)
+    places = jnp.where(drawn.ended, drawn.tokens.shape[1], drawn.counts)
+    return drawn._replace(
+        last=next_B,
+        ended=drawn.ended | is_any_of(next_B, eos_ids) | (counts >= drawn.limits),
+        counts=counts,
+        tokens=drawn.tokens.at[jnp.arange(len(places)), places].set(next_B, mode="drop"),
+        log_probs=drawn.log_probs + jnp.where(drawn.ended, 0.0, log_prob_B),
+        cache=cache,
+    )
+
+
+def choose_by_row(logits: Float[Array, "B V"], drawn: Drawn) -> Int[Array, " B"]:
+    """Return the next token of each row, by the row's own temperature and truncation.
+
+    Args:
+      logits: Scores of the next token.
+      drawn: Continuations so far.
+    """
+    draws = drawn.draws
+    is_drawn = (draws.temperature > 0) & ~drawn.ended
+    is_cut = is_drawn & ((draws.top_k > 0) | (draws.top_p < 1))
+
+    def draw(logits: Array) -> Array:
+        scaled = _drawable(logits) / jnp.where(is_drawn, draws.temperature, 1.0)[:, None]
+        cut = jax.lax.cond(
+            is_cut.any(), lambda logits: _truncate_rows(logits, draws), lambda logits: logits, scaled
+        )
+        return jnp.where(is_drawn, draw_tokens(_step_keys(drawn), cut), argmax(logits))
+
+    return jax.lax.cond(is_drawn.any(), draw, argmax, logits)
+
+
+def _step_keys(drawn: Drawn) -> Key[Array, " B"]:
+    """Return the keys of the next draws, which depend on the row's key and place alone."""
+    return jax.vmap(jax.random.fold_in)(jax.random.wrap_key_data(drawn.draws.keys), drawn.counts)
+
+
+def _drawable(logits: Array) -> Array:
+    """No temperature is so high that ids which only pad the vocabulary are drawn."""
+    return jnp.where(logits > MASKED, logits, -jnp.inf)
+
+
+def _truncate_rows(logits: Float[Array, "B V"], draws: RowDraws) -> Float[Array, "B V"]:
+    """Return logits after ``truncate_logits``, with each row's own settings."""
+    sorted_BV = jnp.sort(logits, axis=-1, descending=True)
+    last_B = jnp.where(draws.top_k > 0, jnp.minimum(draws.top_k, logits.shape[-1]), logits.shape[-1]) - 1
+    worst_B1 = jnp.take_along_axis(sorted_BV, last_B[:, None], axis=1)
+    sorted_BV = jnp.where(sorted_BV < worst_B1, -jnp.inf, sorted_BV)
+    probs_BV = jax.nn.softmax(sorted_BV, axis=-1)
+    stays_BV = jnp.cumsum(probs_BV, axis=-1) - probs_BV < draws.top_p[:, None]
+    worst_B1 = jnp.where(stays_BV & (sorted_BV >= worst_B1), sorted_BV, jnp.inf).min(-1, keepdims=True)
+    return jnp.where(logits < worst_B1, -jnp.inf, logits)
 
 
 def row_keys(key: Key[Array, ""], num_rows: int) -> Key[Array, " B"]:

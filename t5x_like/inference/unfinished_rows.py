@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Int
 
 from t5x_like.inference.decodable import Cache
 
-# A named tuple with the fields ``index`` and ``cache``; all others have an entry for each input.
+# A named tuple with a field ``cache``; all others are scalars, or trees of arrays with an entry for each input.
 Search = TypeVar("Search", bound=Any)
 
 # Makes the cache of the inputs with the given indices: int32 [C]. The second argument is the number of inputs so far.
@@ -28,7 +28,7 @@ def decode_until_done(
     keep_inputs: KeepInputs | None,
     num_last_inputs: int | None,
 ) -> Search:
-    """Return the state after the last token; its cache is of no use.
+    """Return the state after the last token; its cache is of no use, or ``None``.
 
     Args:
       continues: Whether there is another token to decode.
@@ -48,11 +48,12 @@ def decode_until_done(
 
     search = jax.lax.while_loop(many_continue, advance, search)
     unfinished: Int[Array, " C"] = jnp.argsort(ended(search), stable=True)[:num_last_inputs]
-    of_inputs = {name: each for name, each in search._asdict().items() if name not in ("index", "cache")}
-    last = search._replace(
-        cache=keep_inputs(search.cache, unfinished, num_inputs),
-        **{name: each[unfinished] for name, each in of_inputs.items()},
-    )
+    inputs = search._replace(cache=None)
+    last = jax.tree.map(lambda each: each[unfinished] if each.ndim else each, inputs)
+    last = last._replace(cache=keep_inputs(search.cache, unfinished, num_inputs))
     last = jax.lax.while_loop(continues, advance, last)
-    whole = {name: each.at[unfinished].set(getattr(last, name)) for name, each in of_inputs.items()}
-    return search._replace(index=last.index, **whole)
+    return jax.tree.map(
+        lambda each, new: each.at[unfinished].set(new) if each.ndim else new,
+        inputs,
+        last._replace(cache=None),
+    )

@@ -147,8 +147,10 @@ def test_beams_of_each_prompt_end_at_its_own_last_position() -> None:
         "batch_size": 8,
         "limit": 8,
     }
-    together = model.generate(params, prompts, **settings)
-    assert together == [model.generate(params, [prompt], **settings)[0] for prompt in prompts]
+    together = dict(model.generate(params, prompts, **settings))
+    assert together == {
+        index: dict(model.generate(params, [prompt], **settings))[0] for index, prompt in enumerate(prompts)
+    }
 
 
 def test_predictions_are_scored_next_to_the_most_frequent_training_answer(make_task):

@@ -40,7 +40,9 @@ def built(which):
 
 
 def generator(graphdef, which):
-    return Generator(graphdef, MeshConfig().build(), is_decoder=which == "decoder")
+    """A function that returns the texts in the order of the prompts."""
+    generate = Generator(graphdef, MeshConfig().build(), is_decoder=which == "decoder")
+    return lambda *args, **settings: [ids for _, ids in sorted(generate(*args, **settings))]
 
 
 def test_a_decoder_of_ours_reads_before_a_prompt_what_it_was_trained_after() -> None:

@@ -93,23 +93,19 @@ class RequestRunner:
         """
         available = self._available_length(config.max_new_tokens)
         stop_ids = self._single_token_stops(stops)
-        cut = [prompt[-available:] for prompt in prompts]
-
-        def run(numbers: list[int]) -> list[str]:
-            texts = self._model.generate(
-                self.checkpoint.params,
-                [cut[index] for index in numbers],
-                config,
-                batch_size=self.batch_size,
-                limit=available,
-                stop_ids=stop_ids,
-            )
-            texts = [truncate_at_stop(text, stops) for text in texts]
-            for index, text in zip(numbers, texts, strict=True):
-                answered(index, text)
-            return texts
-
-        return run_by_length([len(prompt) for prompt in cut], self.batch_size, run)
+        texts = [""] * len(prompts)
+        written = self._model.generate(
+            self.checkpoint.params,
+            [prompt[-available:] for prompt in prompts],
+            config,
+            batch_size=self.batch_size,
+            limit=available,
+            stop_ids=stop_ids,
+        )
+        for index, text in written:
+            texts[index] = truncate_at_stop(text, stops)
+            answered(index, texts[index])
+        return texts
 
     def _truncated(self, request: LikelihoodRequest) -> LikelihoodRequest:
         if not len(request.target):

@@ -22,6 +22,7 @@ from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, keep_inputs, one_beam, reorder
 from t5x_like.model.layers.masks import AttentionMask, causal_mask, combine_masks, prefix_mask, real_tokens
+from t5x_like.model.layers.rolling_cache import rolling_context
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
 
@@ -201,7 +202,8 @@ class Decoder(PromptContinuation, nnx.Module):
         self, tokens: Int[Array, " R"], cache: DecoderCache
     ) -> tuple[Float[Array, "R V"], DecoderCache]:
         """Read one token of each row, and return scores of the next one and the updated cache."""
-        decoded, cache = self._read(tokens[:, None], cache)
+        read = self._read if cache.starts is None else self._read_rolling
+        decoded, cache = read(tokens[:, None], cache)
         assert self.heads.lm_head is not None, "a model without a head over the vocabulary can't generate"
         return self.heads.lm_head.logits(decoded, self.embedding.tokens)[:, 0], cache
 
@@ -260,11 +262,23 @@ class Decoder(PromptContinuation, nnx.Module):
             index=cache.index,
             beam_indices=cache.beam_indices,
         )
-        embedded = self._embed(tokens, positions, now(cache.block_positions))
+        return self._step(self._embed(tokens, positions, now(cache.block_positions)), cache, context)
+
+    def _read_rolling(
+        self, tokens: Int[Array, "R 1"], cache: DecoderCache
+    ) -> tuple[Float[Array, "R 1 D"], DecoderCache]:
+        context = rolling_context(cache)._replace(bidirectional=self.config.reads_prefixes)
+        return self._step(self._embed(tokens, context.positions, None), cache, context)
+
+    def _step(
+        self, embedded: Float[Array, "R L D"], cache: DecoderCache, context: AttentionContext
+    ) -> tuple[Float[Array, "R L D"], DecoderCache]:
         with named_activations.scope("decoder"):
             decoded = self.decoder.step(embedded, cache.layers, context)
         assert decoded.layer_caches is not None
-        return decoded.output, cache._replace(layers=decoded.layer_caches, index=cache.index + length)
+        return decoded.output, cache._replace(
+            layers=decoded.layer_caches, index=cache.index + embedded.shape[1]
+        )
 
     def _embed(
         self,

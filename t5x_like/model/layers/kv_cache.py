@@ -54,7 +54,7 @@ class DecoderCache(NamedTuple):
     Attributes:
       layers: Caches for each slot of the stack. Slots of the repeating pattern have a leading layers axis. Leading
         layers don't: XLA copies a cache to which the loop over tokens adds one.
-      index: Slot of the next token, the same for all rows.
+      index: Time of the next token, the same for all rows; it is the slot's index unless the cache is rolling.
       beam_indices: Beam whose keys a beam sees at each of the last N slots.
       encoded_mask: Mask of cross-attention; ``None`` for all visible.
       key_mask: True at slots that hold a real token, or will; ``None`` for all.
@@ -62,6 +62,7 @@ class DecoderCache(NamedTuple):
       block_positions: Position inside a masked span of the token in each slot (GLM).
       token_types: Type of the token in each slot (generative encoders).
       mask_token: Id that an encoder reads in the slot of the next token.
+      starts: Time of each row's first token, of a rolling cache (``rolling_cache``).
     """
 
     layers: tuple[LayerCache, ...]
@@ -73,6 +74,7 @@ class DecoderCache(NamedTuple):
     block_positions: Int[Array, "R M"] | None = None
     token_types: Int[Array, "R M"] | None = None
     mask_token: Int[Array, ""] | None = None
+    starts: Int[Array, " R"] | None = None
 
     @property
     def num_slots(self) -> int:

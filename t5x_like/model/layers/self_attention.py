@@ -13,7 +13,7 @@ from t5x_like.model.layers.attention import (
     AttentionImplementation,
     KeysValues,
 )
-from t5x_like.model.layers.kv_cache import LayerCache, between_beams, num_slots, visible_beams, write_at
+from t5x_like.model.layers.kv_cache import LayerCache, between_beams, visible_beams, write_at
 from t5x_like.model.layers.local_attention import block_length, indices_in_blocks, local_attention
 from t5x_like.model.layers.masks import AttentionMask, as_mask, combine_masks, window_mask
 from t5x_like.model.layers.positions import DistanceBias, RelativeBias
@@ -34,7 +34,8 @@ class AttentionContext(NamedTuple):
       bidirectional: Relative positions distinguish earlier from later keys.
       encoded: The encoder's output, for cross-attention.
       encoded_mask: Mask of cross-attention.
-      index: Position in the cache of the first token; ``None`` without a cache.
+      index: Time of the first token; ``None`` without a cache.
+      times: Time of the token in each slot of a cache; a token is written in the slot of its time, modulo their number.
       beam_indices: Beams whose keys each beam sees in a cache; see ``DecoderCache``.
     """
 
@@ -49,6 +50,7 @@ class AttentionContext(NamedTuple):
     encoded: Float[Array, "B M D"] | None = None
     encoded_mask: AttentionMask | Bool[Array, "..."] | None = None
     index: Int[Array, ""] | None = None
+    times: Int[Array, " M"] | None = None
     beam_indices: Int[Array, "B J N"] | None = None
 
 
@@ -103,9 +105,10 @@ class SelfAttention(NamedTuple):
         index, beam_indices, positions = context.index, context.beam_indices, context.positions
         assert index is not None
         assert beam_indices is not None
-        cache = write_at(cache, new, index, beam_indices)
-        length, num_keys = x.shape[1], num_slots(cache, beam_indices)
-        indices = jnp.arange(length) + index, jnp.arange(num_keys)
+        assert context.times is not None
+        length, num_keys = x.shape[1], len(context.times)
+        cache = write_at(cache, new, index % num_keys, beam_indices)
+        indices = jnp.arange(length) + index, context.times
         mask, bias = self._mask(context, *indices), self._bias(context, *indices, by_distance=False)
         assert not isinstance(mask, AttentionMask), "masks over a cache are arrays"
         num_inputs, num_beams, num_own = beam_indices.shape

@@ -215,15 +215,18 @@ class Stack(nnx.Module):
         Args:
           x: Inputs of the first block for the tokens whose first is at ``context.index``.
           caches: Keys and values of earlier tokens.
-          context: Mask over the cache, and positions if they differ from places in it.
+          context: Mask over the cache, and times and positions if they differ from places in it.
         """
         assert context.index is not None
         queries = context.index + jnp.arange(x.shape[1])
         assert context.beam_indices is not None
-        keys = jnp.arange(num_slots(caches[0], context.beam_indices))
+        times = context.times
+        if times is None:
+            times = jnp.arange(num_slots(caches[0], context.beam_indices))
         if context.positions is None:
             context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
-        context = context._replace(bias=self._bias(queries, keys, context, by_distance=False))
+        bias = self._bias(queries, times, context, by_distance=False)
+        context = context._replace(times=times, bias=bias)
         return self._run(x, context, caches, None)
 
     def empty_caches(

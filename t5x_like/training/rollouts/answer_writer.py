@@ -117,21 +117,16 @@ class AnswerWriter:
             is_prompt &= ~np.isin(of_row, self._supervised)
         config = GenerationConfig(max_new_tokens=self.max_length, temperature=1.0)
         key = jax.random.fold_in(jax.random.fold_in(jax.random.key(self._seed), _DRAWS), step)
-        written: list[list[int]] = []
-        for start in range(0, len(prompts.ids), self._rows_at_once):
-            ids = [
-                each if len(each) else np.zeros(1, np.int32)
-                for each in prompts.ids[start:][: self._rows_at_once]
-            ]
-            written += self._generate(
-                weights,
-                ids,
-                config,
-                end_ids=(self._end,),
-                batch_size=self._rows_at_once,
-                limit=self._inputs_length + 1,
-                key=jax.random.fold_in(key, start),
-            )
+        answers = self._generate(
+            weights,
+            [each if len(each) else np.zeros(1, np.int32) for each in prompts.ids],
+            config,
+            end_ids=(self._end,),
+            batch_size=self._rows_at_once,
+            limit=self._inputs_length + 1,
+            key=key,
+        )
+        written = [ids for _, ids in sorted(answers)]
         # A conversation may leave less room in its row.
         room = np.minimum(self.max_length, batch.target_tokens.shape[1] - prompts.starts)
         written = [ids[:most] for ids, most in zip(written, room.tolist(), strict=True)]
