@@ -214,20 +214,22 @@ class Answers:
             self._generators[graphdef] = Generator(
                 graphdef, self._mesh, is_decoder=self._is_decoder, start_id=SHIFTED_IN
             )
-        draws = [
-            self._generators[graphdef](
-                checkpoint.params,
-                self._ids,
-                GenerationConfig(
-                    max_new_tokens=self._length, temperature=temperature, seed=seed * 1000 + draw
-                ),
-                end_ids=(self._end,),
-                batch_size=len(self._ids),
-                limit=self._inputs_length,
+        draws: list[dict[int, list[int]]] = [
+            dict(
+                self._generators[graphdef](
+                    checkpoint.params,
+                    self._ids,
+                    GenerationConfig(
+                        max_new_tokens=self._length, temperature=temperature, seed=seed * 1000 + draw
+                    ),
+                    end_ids=(self._end,),
+                    batch_size=len(self._ids),
+                    limit=self._inputs_length,
+                )
             )
             for draw in range(num_answers)
         ]
-        return [self._texts(ids) for ids in zip(*draws, strict=True)]
+        return [self._texts([draw[index] for draw in draws]) for index in range(len(self._ids))]
 
     def _texts(self, rows: Sequence[Sequence[int] | np.ndarray]) -> list[str]:
         special = (SHIFTED_IN, self._end)

@@ -46,7 +46,7 @@ class PromptRow(NamedTuple):
     key: np.ndarray | None = None
 
 
-class Progress(NamedTuple):
+class WrittenRow(NamedTuple):
     """Tokens of a row so far.
 
     Attributes:
@@ -116,7 +116,7 @@ class RollingBatch:
         self._decode = jax.jit(self._decoded, donate_argnums=1, out_shardings=(None, replicated(mesh)))
         self._resize = jax.jit(self._resized, static_argnames="sizes")
         self._waiting: deque[tuple[Hashable, PromptRow]] = deque()
-        self._cancelled: set[Hashable] = set()
+        self._dropped: set[Hashable] = set()
         self.clear()
 
     @property
@@ -128,27 +128,27 @@ class RollingBatch:
         """Let a prompt wait for a row.
 
         Args:
-          name: Its name in ``Progress``.
+          name: Its name in ``WrittenRow``.
           row: The prompt.
         """
         self._waiting.append((name, row))
 
-    def cancel(self, name: Hashable) -> None:
+    def drop(self, name: Hashable) -> None:
         """Leave a prompt out, whose progress is not wanted any more."""
         self._waiting = deque(each for each in self._waiting if each[0] != name)
         if name in self._active.values():
-            self._cancelled.add(name)
+            self._dropped.add(name)
 
     def clear(self) -> None:
         """Forget all prompts, also after a failure on the device."""
         self._waiting.clear()
-        self._cancelled.clear()
+        self._dropped.clear()
         self._drawn: Drawn | None = None
         self._sizes = _Sizes()
         self._active: dict[int, Hashable] = {}
         self._rows: dict[int, PromptRow] = {}
 
-    def advance(self, params: Parameters, *, max_steps: int | None = None) -> list[Progress]:
+    def advance(self, params: Parameters, *, max_steps: int | None = None) -> list[WrittenRow]:
         """Continue the rows until there is room for waiting prompts, and return those that have ended.
 
         Args:
@@ -160,15 +160,15 @@ class RollingBatch:
             return []
         assert self._drawn is not None
         num_rows = self._sizes.rows
-        cancelled = np.zeros(num_rows, bool)
+        dropped = np.zeros(num_rows, bool)
         for row, name in self._active.items():
-            cancelled[row] = name in self._cancelled
+            dropped[row] = name in self._dropped
         # Without waiting prompts, until fewer rows would do.
         fewer = max((count for count in self._row_counts if count < len(self._active)), default=0)
         left = num_rows - self._few if self._waiting else fewer
         num_ended = num_rows - max(min(left, len(self._active) - 1), 0)
         steps = np.int32(np.iinfo(np.int32).max if max_steps is None else max_steps)
-        self._drawn, report = self._decode(params, self._drawn, cancelled, steps, np.int32(num_ended))
+        self._drawn, report = self._decode(params, self._drawn, dropped, steps, np.int32(num_ended))
         ended, counts, tokens = map(np.asarray, report)
         progress = []
         for row, name in list(self._active.items()):
@@ -176,10 +176,10 @@ class RollingBatch:
                 continue
             if ended[row]:
                 del self._active[row], self._rows[row]
-            if name in self._cancelled:
-                self._cancelled.discard(name)
+            if name in self._dropped:
+                self._dropped.discard(name)
             else:
-                progress.append(Progress(name, tokens[row, : counts[row]].tolist(), bool(ended[row])))
+                progress.append(WrittenRow(name, tokens[row, : counts[row]].tolist(), bool(ended[row])))
         return progress
 
     def _admit(self, params: Parameters) -> None:
@@ -313,7 +313,7 @@ class RollingBatch:
         return self._on_mesh(joined._replace(cache=join_rolling(drawn.cache, cache, rows)))
 
     def _decoded(
-        self, params: Parameters, drawn: Drawn, cancelled: Array, max_steps: Array, num_ended: Array
+        self, params: Parameters, drawn: Drawn, dropped: Array, max_steps: Array, num_ended: Array
     ) -> tuple[Drawn, tuple[Array, Array, Array]]:
         model = unrolled(parameters.merge(self._graphdef, params))
 
@@ -335,7 +335,7 @@ class RollingBatch:
                 processors=self._processors,
             )
 
-        drawn = self._on_mesh(drawn._replace(ended=drawn.ended | cancelled))
+        drawn = self._on_mesh(drawn._replace(ended=drawn.ended | dropped))
         _, drawn = jax.lax.while_loop(continues, advance, (jnp.zeros((), jnp.int32), drawn))
         return self._on_mesh(drawn), (drawn.ended, drawn.counts, drawn.tokens)
 

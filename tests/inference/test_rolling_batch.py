@@ -134,7 +134,7 @@ def test_prompts_join_and_leave_while_others_go_on(name):
     for index in range(1, len(prompts)):
         add(index)
         if index == 4:
-            batch.cancel(4)
+            batch.drop(4)
         for each in batch.advance(params, max_steps=2):
             seen[each.name] = each.ids
             assert each.ids == expected[each.name][: len(each.ids)]
@@ -143,13 +143,13 @@ def test_prompts_join_and_leave_while_others_go_on(name):
     assert seen == {index: ids for index, ids in enumerate(expected) if index != 4}
 
 
-def test_a_row_that_is_cancelled_ends():
+def test_a_row_that_is_dropped_ends():
     graphdef, params, prompts, is_decoder = built("llama")
     batch = rolling(graphdef, is_decoder, end_ids=())
     batch.add("kept", PromptRow(prompts[0], 100))
     batch.add("left", PromptRow(prompts[1], 10_000))
     batch.advance(params, max_steps=1)
-    batch.cancel("left")
+    batch.drop("left")
     (done,) = [each for each in batch.advance(params) if each.has_ended] or batch.advance(params)
     assert (done.name, len(done.ids), batch.num_prompts) == ("kept", 100, 0)
 

@@ -117,8 +117,8 @@ def test_a_killed_evaluation_continues_and_ends_as_if_never_killed(t5, data, tmp
 
     def until_the_second_batch(self, params, prompts, config, **settings):
         calls.append(len(prompts))
-        for number, written in enumerate(generate(self, params, prompts, config, **settings)):
-            if number == 12 and len(calls) == 1:
+        for index, written in enumerate(generate(self, params, prompts, config, **settings)):
+            if index == 12 and len(calls) == 1:
                 raise KilledError
             yield written
 
