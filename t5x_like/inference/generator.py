@@ -257,7 +257,6 @@ class Generator:
                 rolling.add(index, row)
         while rolling.num_prompts:
             for done in rolling.advance(params):
-                assert isinstance(done.name, int)
                 yield done.name, _before_end(done.ids, end_ids)
 
 

@@ -55,7 +55,7 @@ class WrittenRow(NamedTuple):
       has_ended: No further ones follow.
     """
 
-    name: Hashable
+    name: Any
     ids: list[int]
     has_ended: bool
 
@@ -115,8 +115,10 @@ class RollingBatch:
         self._join = jax.jit(self._joined, donate_argnums=1)
         self._decode = jax.jit(self._decoded, donate_argnums=1, out_shardings=(None, replicated(mesh)))
         self._resize = jax.jit(self._resized, static_argnames="sizes")
+        self.programs: set[tuple[object, ...]] = set()  # shapes of those that were compiled
         self._waiting: deque[tuple[Hashable, PromptRow]] = deque()
         self._dropped: set[Hashable] = set()
+        self._shapes: Any = None
         self.clear()
 
     @property
@@ -140,7 +142,7 @@ class RollingBatch:
             self._dropped.add(name)
 
     def clear(self) -> None:
-        """Forget all prompts, also after a failure on the device."""
+        """Forget all prompts, also after a failure on the device, and free the memory of their cache."""
         self._waiting.clear()
         self._dropped.clear()
         self._drawn: Drawn | None = None
@@ -168,6 +170,7 @@ class RollingBatch:
         left = num_rows - self._few if self._waiting else fewer
         num_ended = num_rows - max(min(left, len(self._active) - 1), 0)
         steps = np.int32(np.iinfo(np.int32).max if max_steps is None else max_steps)
+        self.programs.add(self._sizes)
         self._drawn, report = self._decode(params, self._drawn, dropped, steps, np.int32(num_ended))
         ended, counts, tokens = map(np.asarray, report)
         progress = []
@@ -230,6 +233,7 @@ class RollingBatch:
             top_p=column([row.top_p for row in rows], np.float32),
         )
         limits = column([row.max_new_tokens for row in rows], np.int32)
+        self.programs.add((self._sizes, prompts[0].shape))
         self._drawn = self._join(params, self._drawn, *place_rows(prompts, self._mesh), places, limits, draws)
         for row, (name, prompt) in zip(free, joining, strict=True):
             self._active[row], self._rows[row] = name, prompt
@@ -257,8 +261,10 @@ class RollingBatch:
         return rounded if self._limit is None else max(min(rounded, self._limit), length)
 
     def _empty(self, params: Parameters) -> Drawn:
-        prompts = jax.ShapeDtypeStruct((1, 2), jnp.int32)
-        shapes = jax.eval_shape(self._prefill, params, prompts, prompts)[1]
+        if self._shapes is None:
+            prompts = jax.ShapeDtypeStruct((1, 2), jnp.int32)
+            self._shapes = jax.eval_shape(self._prefill, params, prompts, prompts)[1]
+        shapes = self._shapes
         first = shapes.layers[0]
         # Prompts of 2 tokens have a slot more in a decoder.
         self._num_virtual = (

@@ -24,8 +24,24 @@ class ModelRequest(NamedTuple):
     is_cancelled: Callable[[], bool] = lambda: False
 
 
-# Computes requests together. Yields the index of each once it is done, with its result or the error that answers it.
-Compute: TypeAlias = Callable[[Sequence[ModelRequest]], Iterator[tuple[int, Result | RequestError]]]
+class Partial(NamedTuple):
+    """A further part of an answer that is streamed.
+
+    Attributes:
+      choice: Index of the text.
+      text: Part of the text.
+    """
+
+    choice: int
+    text: str
+
+
+# Returns the requests that have come since the last call.
+Arrivals: TypeAlias = Callable[[], Sequence[ModelRequest]]
+
+# Computes requests until none is left. Yields the index of each once it is done, with its result or the error that
+# answers it; parts of the answer may come before.
+Compute: TypeAlias = Callable[[Arrivals], Iterator[tuple[int, Partial | Result | RequestError]]]
 
 
 class _Job(NamedTuple):
@@ -95,39 +111,59 @@ class ModelWorker:
             job.future.cancel()
 
     def _work(self) -> None:
-        while jobs := self._next_jobs():
-            running = [job for job in jobs if job.future.set_running_or_notify_cancel()]
-            if running:
-                _compute(running)
+        while compute := self._next():
+            jobs = self._take(compute)
+            if jobs:
+                _compute(compute, jobs, lambda compute=compute: self._take(compute, is_first=False))
 
-    def _next_jobs(self) -> list[_Job]:
-        """Wait for work, and return all of the first one's kind; nothing once the worker is closed."""
+    def _next(self) -> Compute[Any] | None:
+        """Wait for work, and return what computes it; nothing once the worker is closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._is_closed)
-            if self._is_closed:
+            return None if self._is_closed else self._jobs[0].compute
+
+    def _take(self, compute: Compute[Any], *, is_first: bool = True) -> list[_Job]:
+        """Return the work that waits to be computed together; nothing if other work waits, except at first."""
+        with self._changed:
+            others = deque(job for job in self._jobs if job.compute != compute)
+            if others and not is_first:
                 return []
-            compute = self._jobs[0].compute
-            jobs = [job for job in self._jobs if job.compute == compute]
-            self._jobs = deque(job for job in self._jobs if job.compute != compute)
-            return jobs
+            waiting = [job for job in self._jobs if job.compute == compute]
+            self._jobs = others
+        return [job for job in waiting if job.future.set_running_or_notify_cancel()]
 
     def _count_down(self, _: Future[Any]) -> None:
         with self._changed:
             self._number -= 1
 
 
-def _compute(jobs: Sequence[_Job]) -> None:
-    """Compute jobs together; after a failure those that are left alone, since a request must not fail others."""
+def _compute(compute: Compute[Any], jobs: Sequence[_Job], take: Callable[[], list[_Job]]) -> None:
+    """Compute jobs together; after a failure those that are left alone, since a request must not fail others.
+
+    Args:
+      compute: Computes them.
+      jobs: The first jobs.
+      take: Returns those that have come since.
+    """
+    taken: list[_Job] = []
+
+    def arrivals() -> list[ModelRequest]:
+        new = take() if taken else jobs
+        taken.extend(new)
+        return [job.request for job in new]
+
     try:
-        for index, outcome in jobs[0].compute([job.request for job in jobs]):
+        for index, outcome in compute(arrivals):
+            if isinstance(outcome, Partial):
+                continue
             if isinstance(outcome, RequestError):
-                jobs[index].future.set_exception(outcome)
+                taken[index].future.set_exception(outcome)
             else:
-                jobs[index].future.set_result(outcome)
+                taken[index].future.set_result(outcome)
     except Exception as error:
-        left = [job for job in jobs if not job.future.done()]
+        left = [job for job in taken or jobs if not job.future.done()]
         for job in left:
-            if len(jobs) == 1:
+            if len(taken or jobs) == 1:
                 job.future.set_exception(error)
             else:
-                _compute([job])
+                _compute(compute, [job], list)

@@ -19,15 +19,13 @@ class ReadPrompt(NamedTuple):
       fields: Those of its request.
       alike: Prompts with an equal value may be rows of one batch.
       num_special: Special ids that begin it.
-      num_rows: Rows that it needs.
       seed: Seed of its draws.
     """
 
     ids: list[int]
     fields: dict[str, Any]
-    alike: tuple[object, ...]
+    alike: tuple[object, ...] = ()
     num_special: int = 0
-    num_rows: int = 1
     seed: int = 0
 
 
@@ -46,7 +44,7 @@ def compute_together(
       requests: The requests.
       read: Returns the prompts of a request.
       compute: Returns a result for each of some prompts that are alike.
-      most_rows: Rows of a batch; a prompt that needs more is a batch of its own.
+      most_rows: Rows of a batch.
     """
     pending: dict[int, list[ReadPrompt]] = {}
     alike: dict[tuple[object, ...], list[tuple[int, int]]] = {}
@@ -85,7 +83,6 @@ def compute_together(
 
 
 def _batch_size(prompts: Sequence[ReadPrompt], most_rows: int) -> int:
-    """Return the number of prompts of a batch; fewer of long ones, whose keys and values need memory."""
+    """Return the number of prompts of a batch; fewer of long ones, whose activations need memory."""
     longest = max((len(prompt.ids) for prompt in prompts), default=1)
-    num_rows = max((prompt.num_rows for prompt in prompts), default=1)
-    return max(min(most_rows, _MOST_TOKENS // max(longest, 1)) // num_rows, 1)
+    return max(min(most_rows, _MOST_TOKENS // max(longest, 1)), 1)

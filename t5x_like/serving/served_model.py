@@ -1,25 +1,27 @@
 """A pretrained model behind the requests of a server: completions with log-probabilities, and embeddings."""
 
 import secrets
+from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from t5x_like.inference.length_batches import pad_prompts, round_length
+from t5x_like.inference.rolling_batch import WrittenRow
 from t5x_like.model.families.family import can_decode
 from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
-from t5x_like.serving.model_worker import ModelRequest
+from t5x_like.serving.model_worker import Arrivals, ModelRequest, Partial
 from t5x_like.serving.request_batches import ReadPrompt, compute_together
 from t5x_like.serving.request_fields import Limits, Prompt, RequestError
+from t5x_like.serving.text_writer import Draws, TextWriter
 
-_FEWEST_NEW_TOKENS = 16
-# Each new combination of settings compiles a program; a server that ran for long would keep them all.
-_MOST_PROGRAMS = 64
-_SHORT = 64  # tokens of prompts that are rows of one batch, whatever their length
+# Each new combination of sizes compiles a program; a server that ran for long would keep them all.
+_MOST_PROGRAMS = 128
 # Kinds of models that fields are for; others generate alone.
 _FAMILIES = {"echo": ("decoder",), "logprobs": ("decoder", "encoder_decoder")}
 _LOWEST_LOG_PROB = -9999.0  # for impossible tokens: JSON has no infinity
@@ -48,6 +50,27 @@ class _TokenLogProbs(NamedTuple):
     top: dict[str, float]
 
 
+@dataclass
+class _Answer:
+    """A request that is answered.
+
+    Attributes:
+      request: The request.
+      prompts: Its prompts.
+      num_texts: Different texts of each prompt.
+      texts: New ids of each text, by the indices of prompt and text.
+      left: Texts that have not ended.
+      shown: Characters of each text that were sent.
+    """
+
+    request: ModelRequest
+    prompts: list[ReadPrompt]
+    num_texts: int
+    texts: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    left: set[tuple[int, int]] = field(default_factory=set)
+    shown: dict[tuple[int, int], int] = field(default_factory=dict)
+
+
 class ServedModel:
     """Computes what requests ask for. One thread at a time may call it.
 
@@ -67,6 +90,8 @@ class ServedModel:
         self._can_write = opened.can_generate and can_decode(pretrained.model) and self._family != "encoder"
         self._can_embed = self._family in ("encoder", "encoder_decoder", "decoder")
         self._programs: set[Any] = set()
+        if self._can_write:
+            self._writer = TextWriter(pretrained, num_rows=limits.rows)
 
     @property
     def abilities(self) -> list[str]:
@@ -75,40 +100,126 @@ class ServedModel:
         return [name for name, is_able in can.items() if is_able]
 
     def complete(
-        self, requests: Sequence[ModelRequest]
-    ) -> Iterator[tuple[int, tuple[list[Completion], int] | RequestError]]:
+        self, arrivals: Arrivals
+    ) -> Iterator[tuple[int, Partial | tuple[list[Completion], int] | RequestError]]:
         """Complete each prompt of each request, ``n`` times.
 
-        Prompts of similar length and the same settings are rows of one batch, also those of different requests.
+        Prompts of all requests are rows of one batch, which they join when they come.
 
         Args:
-          requests: Requests with the fields of ``completion_fields``.
+          arrivals: Returns requests that have come, with the fields of ``completion_fields``.
 
         Yields:
-          The index of a request that is done, and the completions of its prompts in order with their number of tokens;
-          or the error that answers it: the model can't, or a prompt is too long.
+          The index of a request, and a further part of a text that it streams; at last the completions of its prompts
+          in order with their number of tokens. Or the error that answers it: the model can't, or a prompt is too long.
         """
-        for index, outcome in compute_together(
-            requests, self._read_prompts, self._complete, most_rows=self.limits.rows
-        ):
-            if isinstance(outcome, RequestError):
-                yield index, outcome
-            else:
-                yield index, ([each for prompt in outcome[0] for each in prompt], outcome[1])
+        answers: dict[int, _Answer] = {}
+        num_requests = 0
+        try:
+            while True:
+                for request in arrivals():
+                    try:
+                        answers[num_requests] = self._begin(num_requests, request)
+                    except RequestError as error:
+                        yield num_requests, error
+                    num_requests += 1
+                for index, answer in list(answers.items()):
+                    if answer.request.is_cancelled():
+                        for text in answer.left:
+                            self._writer.drop(((index, text[0]), text[1]))
+                        del answers[index]
+                        yield index, RequestError("the request took too long", status=503)
+                    elif not answer.left:
+                        del answers[index]
+                        yield index, self._whole(answer)
+                if not answers:
+                    return
+                for written in self._writer.advance():
+                    (index, prompt), text = written.name
+                    if index in answers:
+                        yield from self._continue(index, answers[index], (prompt, text), written)
+                self._count_programs()
+        finally:
+            self._writer.clear()
 
-    def embed(
-        self, requests: Sequence[ModelRequest]
-    ) -> Iterator[tuple[int, tuple[list[np.ndarray], int] | RequestError]]:
+    def embed(self, arrivals: Arrivals) -> Iterator[tuple[int, tuple[list[np.ndarray], int] | RequestError]]:
         """Return a vector for each input of each request, float32 [D].
 
         Args:
-          requests: Requests with the fields of ``embedding_fields``.
+          arrivals: Returns requests that have come, with the fields of ``embedding_fields``.
 
         Returns:
           The index of each request when it is done, and its vectors with the number of its tokens; or the error that
           answers it: the model can't, or an input is too long.
         """
-        return compute_together(requests, self._read_inputs, self._embed, most_rows=self.limits.rows)
+        return compute_together(arrivals(), self._read_inputs, self._embed, most_rows=self.limits.rows)
+
+    def _begin(self, index: int, request: ModelRequest) -> _Answer:
+        fields = request.fields
+        prompts = self._read_prompts(fields)
+        answer = _Answer(request, prompts, num_texts=fields["n"] if fields["temperature"] else 1)
+        texts = [(prompt, text) for prompt in range(len(prompts)) for text in range(answer.num_texts)]
+        answer.texts = {text: [] for text in texts}
+        if not fields["max_tokens"]:
+            return answer
+        answer.left = set(texts)
+        for number, prompt in enumerate(prompts):
+            draws = Draws(
+                fields["temperature"], max(fields["top_k"], 0), max(fields["top_p"], 0.01), prompt.seed
+            )
+            self._writer.add(
+                (index, number),
+                prompt.ids,
+                max_new_tokens=fields["max_tokens"],
+                draws=draws,
+                num_texts=answer.num_texts,
+            )
+        return answer
+
+    def _continue(
+        self, index: int, answer: _Answer, place: tuple[int, int], written: WrittenRow
+    ) -> Iterator[tuple[int, Partial]]:
+        """Take further ids of a text into its answer, and yield what can be shown of them."""
+        prompt, fields = answer.prompts[place[0]], answer.request.fields
+        ids, has_ended = written.ids, written.has_ended
+        if fields["stop"] and (number := self._num_to_stop(prompt.ids, ids, fields["stop"])) is not None:
+            if not has_ended:
+                self._writer.drop(((index, place[0]), place[1]))
+            ids, has_ended = ids[:number], True
+        answer.texts[place] = ids
+        if has_ended:
+            answer.left.discard(place)
+        elif fields.get("stream"):
+            before = self._text(prompt.ids[prompt.num_special :]) if fields["echo"] else ""
+            text = before + _settled(self._new_text(prompt.ids, ids), fields["stop"] or ())
+            shown = answer.shown.get(place, 0)
+            if len(text) > shown:
+                answer.shown[place] = len(text)
+                for choice in self._choices(answer, place):
+                    yield index, Partial(choice, text[shown:])
+
+    def _choices(self, answer: _Answer, place: tuple[int, int]) -> list[int]:
+        """Return the indices of a text among the choices of its answer; greedy texts are all the same."""
+        first, number = place[0] * answer.request.fields["n"], answer.request.fields["n"]
+        return [first + place[1]] if answer.num_texts > 1 else [first + text for text in range(number)]
+
+    def _num_to_stop(self, prompt: list[int], ids: list[int], stops: Sequence[str]) -> int | None:
+        """Return the number of ids whose text has one of ``stops``; None if there is none."""
+
+        def has_stop(number: int) -> bool:
+            text = self._new_text(prompt, ids[:number])
+            return any(stop in text for stop in stops if stop)
+
+        if not has_stop(len(ids)):
+            return None
+        return bisect_left(range(len(ids)), True, key=has_stop)
+
+    def _whole(self, answer: _Answer) -> tuple[list[Completion], int]:
+        completions: list[Completion] = []
+        for index, prompt in enumerate(answer.prompts):
+            texts = [self._completion(prompt, answer.texts[index, text]) for text in range(answer.num_texts)]
+            completions += texts if answer.num_texts > 1 else texts * prompt.fields["n"]
+        return completions, sum(len(prompt.ids) for prompt in answer.prompts)
 
     def _read_prompts(self, fields: dict[str, Any]) -> list[ReadPrompt]:
         self._check(fields)
@@ -124,18 +235,8 @@ class ServedModel:
         for index, prompt in enumerate(fields["prompt"]):
             ids, num_special = self._ids(prompt, "prompt")
             self._check_room(len(ids), fields["max_tokens"])
-            settings = self._settings(len(ids), fields)
-            alike = (_length_class(len(ids)), *map(str, settings.items()))
-            num_rows = settings.get("num_return_sequences", 1)
-            prompts.append(ReadPrompt(ids, fields, alike, num_special, num_rows, seed=(seed + index) % 2**31))
+            prompts.append(ReadPrompt(ids, fields, num_special=num_special, seed=(seed + index) % 2**31))
         return prompts
-
-    def _complete(self, prompts: list[ReadPrompt]) -> list[list[Completion]]:
-        """Return ``n`` completions of each of some prompts that are alike."""
-        return [
-            [self._completion(prompt, row) for row in rows]
-            for prompt, rows in zip(prompts, self._generate(prompts), strict=True)
-        ]
 
     def _read_inputs(self, fields: dict[str, Any]) -> list[ReadPrompt]:
         self._check(fields)
@@ -153,14 +254,9 @@ class ServedModel:
         self._count_program("embed", padded.shape)
         return list(self._pretrained.embed(padded, mask)[: len(prompts)])
 
-    def _filled(self, rows: Sequence[list[int]], num_each: int = 1) -> list[list[int]]:
-        """Repeat the last of some rows up to a power of two, as each number compiles a program.
-
-        Args:
-          rows: Ids of prompts.
-          num_each: Completions of each.
-        """
-        number = max(min(1 << (len(rows) - 1).bit_length(), self.limits.rows // num_each), len(rows))
+    def _filled(self, rows: Sequence[list[int]]) -> list[list[int]]:
+        """Repeat the last of some rows up to a power of two, as each number compiles a program."""
+        number = max(min(1 << (len(rows) - 1).bit_length(), self.limits.rows), len(rows))
         return [*rows, *[rows[-1]] * (number - len(rows))]
 
     def _check(self, fields: Mapping[str, object]) -> None:
@@ -209,55 +305,6 @@ class ServedModel:
                 "positions; shorten the prompt or lower max_tokens",
                 param="max_tokens",
             )
-
-    def _settings(self, num_prompt: int, fields: dict[str, Any]) -> dict[str, Any]:
-        """Return the settings of generation; none where nothing is generated."""
-        wanted = fields["max_tokens"]
-        if wanted == 0:
-            return {}
-        num_new = 1 if wanted == 1 else max(_FEWEST_NEW_TOKENS, 1 << (wanted - 1).bit_length())
-        if self._max_positions is not None:
-            before = 0 if self._family == "encoder_decoder" else num_prompt - 1
-            num_new = min(num_new, self._max_positions - before)
-        settings: dict[str, Any] = {"max_new_tokens": num_new, "eos_token_id": list(self._end_ids)}
-        if fields["temperature"] == 0:
-            return settings
-        return settings | {
-            "do_sample": True,
-            "temperature": max(round(fields["temperature"], 2), 0.01),
-            "top_p": max(round(fields["top_p"], 2), 0.01),
-            "top_k": max(fields["top_k"], 0),
-            "num_return_sequences": fields["n"],
-        }
-
-    def _generate(self, prompts: Sequence[ReadPrompt]) -> list[list[list[int]]]:
-        """Return ``n`` rows of new ids of each prompt, each up to its end of text or ``max_tokens``."""
-        settings = self._settings(len(prompts[0].ids), prompts[0].fields)
-        if not settings:
-            return [[[] for _ in range(prompt.fields["n"])] for prompt in prompts]
-        rows = self._filled([prompt.ids for prompt in prompts], prompts[0].num_rows)
-        seeds = [prompt.seed for prompt in prompts]
-        seeds += seeds[-1:] * (len(rows) - len(seeds))
-        width = max(map(len, rows))
-        ids, mask = pad_prompts(rows, length=width, on_the_left=self._family == "decoder")
-        self._count_program("generate", len(rows), round_length(width), *prompts[0].alike[1:])
-        try:
-            sequences = self._pretrained.generate(ids, mask, seed=seeds, **settings)
-        except ValueError as error:  # such as of a model that fills blanks in the middle of texts
-            raise RequestError(str(error)) from error
-        start = 1 if self._family == "encoder_decoder" else width
-        written = []
-        for index, prompt in enumerate(prompts):
-            first = index * prompt.num_rows
-            own = sequences[first : first + prompt.num_rows, start:].tolist()
-            ended = [self._to_end(row)[: prompt.fields["max_tokens"]] for row in own]
-            written.append(ended if "do_sample" in settings else ended * prompt.fields["n"])
-        return written
-
-    def _to_end(self, row: list[int]) -> list[int]:
-        """Return the ids up to the end of text, that included."""
-        ends = [index for index, token_id in enumerate(row) if token_id in self._end_ids]
-        return row[: ends[0] + 1] if ends else row
 
     def _completion(self, read: ReadPrompt, new: list[int]) -> Completion:
         prompt, num_special, fields = read.ids, read.num_special, read.fields
@@ -355,11 +402,26 @@ class ServedModel:
 
     def _count_program(self, *settings: object) -> None:
         self._programs.add(settings)
-        if len(self._programs) > _MOST_PROGRAMS:
+        self._count_programs()
+
+    def _count_programs(self) -> None:
+        if len(self._programs) + len(self._writer.programs if self._can_write else ()) > _MOST_PROGRAMS:
             jax.clear_caches()
-            self._programs = {settings}
+            self._programs.clear()
+            if self._can_write:
+                self._writer.programs.clear()
 
 
-def _length_class(length: int) -> int:
-    """Return a number that prompts of similar length share: the power of two above it."""
-    return max(1 << (length - 1).bit_length(), _SHORT)
+def _settled(text: str, stops: Sequence[str]) -> str:
+    """Return the part of a text that further tokens leave as it is.
+
+    Args:
+      text: Text of some tokens; the last may be the beginning of a character.
+      stops: Texts before which it ends.
+    """
+    text = text.rstrip("\ufffd")
+    held = max(
+        (length for stop in stops for length in range(1, len(stop)) if text.endswith(stop[:length])),
+        default=0,
+    )
+    return text[: len(text) - held]

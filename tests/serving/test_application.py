@@ -192,7 +192,8 @@ class Slow(ServedModel):
         super().__init__(pretrained, "slow", Limits(**limits))
         self.begun, self.allowed, self.cancelled = threading.Event(), threading.Event(), False
 
-    def complete(self, requests):
+    def complete(self, arrivals):
+        requests = arrivals()
         self.begun.set()
         self.allowed.wait(30)
         self.cancelled = requests[0].is_cancelled()
@@ -263,9 +264,10 @@ def test_requests_that_wait_are_computed_together_and_do_not_fail_each_other(mod
     model = Slow(t5x_like.from_pretrained(models / "bert"))
     sizes, wait = [], model.complete
 
-    def complete(requests):
+    def complete(arrivals):
+        requests = arrivals()
         sizes.append(len(requests))
-        for index, answer in wait(requests):
+        for index, answer in wait(lambda: requests):
             assert requests[index].fields["prompt"] != ["bad"]
             yield index, answer
 

@@ -114,7 +114,8 @@ def completed(served, *requests):
 
 def answered(served, requests):
     """The answers to requests, in their order."""
-    answers: dict[int, Any] = dict(served.complete(requests))
+    arrivals = iter([requests])
+    answers: dict[int, Any] = dict(served.complete(lambda: next(arrivals, [])))
     return [answers[index] for index in range(len(requests))]
 
 
@@ -123,6 +124,7 @@ def test_a_text_ends_at_the_models_end(gpt2, decoder):
     tokens = complete(gpt2, max_tokens=2, **settings)["choices"][0]["logprobs"]["tokens"]
     served = ServedModel(decoder, "gpt2", Limits())
     served._end_ids = tuple(n for n in range(4100) if decoder.vocabulary.piece(n) == tokens[1])
+    served._writer._end_ids = served._end_ids
     ((result,),) = completed(served, {"max_tokens": 9, **settings})
     assert (result.finish_reason, result.num_tokens) == ("stop", 2)
     assert result.logprobs["tokens"] == tokens  # the end of text has a log-probability, too
@@ -193,19 +195,21 @@ def test_a_model_that_needs_more_than_prompts_says_so():
         completed(ServedModel(decoder, "glm", Limits()), {"prompt": "a"})
 
 
-def test_nearby_settings_share_a_program(decoder):
+def test_settings_share_their_programs(decoder):
     served = ServedModel(decoder, "gpt2", Limits())
-    for changes in ({"temperature": 1.5}, {"temperature": 1.5004, "top_p": 0.9999, "max_tokens": 3}):
+    completed(served, {"prompt": VERSE, "temperature": 1.5})
+    programs = set(served._writer.programs)
+    for changes in ({"temperature": 1.25, "top_p": 0.9, "max_tokens": 3}, {"temperature": 0}, {"top_k": 7}):
         completed(served, {"prompt": VERSE, **changes})
-    assert len(served._programs) == 1
+    assert served._writer.programs == programs
 
 
 def test_many_settings_do_not_keep_their_programs(decoder, monkeypatch):
     served = ServedModel(decoder, "gpt2", Limits())
     cleared = []
     monkeypatch.setattr(served_model.jax, "clear_caches", lambda: cleared.append(True))
-    for index in range(200):
-        served._count_program("generate", index)
+    for index in range(400):
+        served._count_program("score", index)
     assert len(cleared) == 3
 
 
@@ -228,9 +232,7 @@ def test_requests_together_have_the_answers_that_they_have_alone(models, name, s
         if prompt or name == "gpt2"
     ]
     alone = [completed(served, fields)[0] for fields in requests]
-    served._programs.clear()
     assert completed(served, *requests) == alone
-    assert len(served._programs) <= 2  # shorter and longer prompts
 
 
 def test_a_wrong_request_is_answered_alone(decoder):
@@ -244,12 +246,42 @@ def test_a_wrong_request_is_answered_alone(decoder):
     assert late[1] == right
 
 
-def test_a_request_is_answered_before_others_are_computed(decoder):
+@pytest.mark.parametrize("name", ["gpt2", "t5"])
+def test_a_request_joins_others_that_are_written_and_may_end_before_them(models, name):
+    served = ServedModel(t5x_like.from_pretrained(models / name), name, Limits())
+    fields = [own_fields(prompt=VERSE, **(GREEDY | {"max_tokens": number})) for number in (40, 3)]
+    alone = [answered(served, [ModelRequest(each)])[0] for each in fields]
+    arrivals = iter([[ModelRequest(fields[0])], [ModelRequest(fields[1])]])
+    answers = [*served.complete(lambda: next(arrivals, []))]
+    assert answers == [(1, alone[1]), (0, alone[0])]
+
+
+@pytest.mark.parametrize("changes", [{"n": 2}, {"temperature": 1.2, "n": 2, "seed": 5}, {"echo": True}])
+def test_parts_of_a_text_are_shown_while_it_is_written(decoder, changes):
     served = ServedModel(decoder, "gpt2", Limits())
-    fields = [own_fields(prompt=VERSE, **(GREEDY | {"max_tokens": number})) for number in (40, 1)]
-    is_asked = []
-    requests = [ModelRequest(fields[0]), ModelRequest(fields[1], lambda: bool(is_asked.append(True)))]
-    answers = served.complete(requests)
-    assert next(answers)[0] == 0
-    assert not is_asked
-    assert next(answers)[0] == 1
+    settings = {"prompt": VERSE, **GREEDY, "max_tokens": 40, **changes}
+    whole = completed(served, settings)[0]
+    stop = whole[0].text[30:33]
+    for stops in (None, [stop]):
+        request = ModelRequest(own_fields(**settings, stop=stops) | {"stream": True})
+        arrivals = iter([[request]])
+        *parts, (_, (final, _)) = served.complete(lambda: next(arrivals, []))  # noqa: B023
+        assert final == completed(served, {**settings, "stop": stops})[0]
+        assert [index for index, _ in parts] == [0] * len(parts)
+        for choice, completion in enumerate(final):
+            shown = "".join(part.text for _, part in parts if part.choice == choice)
+            assert shown or stops
+            assert completion.text.startswith(shown)
+
+
+def test_a_text_is_not_written_further_than_its_stop(decoder, monkeypatch):
+    served = ServedModel(decoder, "gpt2", Limits())
+    settings = {"prompt": VERSE, **GREEDY, "max_tokens": 50}
+    whole = completed(served, settings)[0][0]
+    steps = []
+    advance = served._writer.advance
+    monkeypatch.setattr(served._writer, "advance", lambda: (steps.append(1), advance())[1])
+    (cut,) = completed(served, {**settings, "stop": whole.text[5:8]})[0]
+    assert len(steps) <= 2
+    assert cut.text == whole.text[: whole.text.index(whole.text[5:8])]
+    assert cut.num_tokens < 16

@@ -15,6 +15,7 @@ from jaxtyping import PyTree
 
 from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
+from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.sampling import row_keys
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
@@ -378,6 +379,20 @@ class Pretrained(OpenModel):
             return texts[0] if isinstance(text, str) and len(texts) == 1 else texts
         by_sequence = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
         return Outputs(sequences=sequences, **by_sequence, **({} if texts is None else {"texts": texts}))
+
+    def logits_processors(self, num_before: int) -> LogitsProcessors | None:
+        """Return the changes of the next token's scores that the model's own files ask for.
+
+        Args:
+          num_before: Tokens that the decoder has before it writes.
+        """
+        return read_processors(
+            {name: self._generation_file.get(name) for name in LOGITS_SETTINGS},
+            vocab_size=self.config.vocab_size,
+            eos_ids=self.special_ids.end_ids,
+            num_before=num_before,
+            in_encoder=self._opened.family == "encoder_decoder",
+        )
 
     @functools.cached_property
     def _generation_file(self) -> dict[str, object]:
