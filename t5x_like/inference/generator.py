@@ -152,7 +152,7 @@ class Generator:
             params: Parameters,
             prompts: jax.Array,
             mask: jax.Array,
-            key: jax.Array,
+            key: jax.Array | None,
             *,
             config: GenerationConfig,
             end_ids: tuple[int, ...],
@@ -198,7 +198,9 @@ class Generator:
           limit: Longest prompt in tokens.
           key: Random key of the draws; that of ``config.seed`` if not given.
         """
-        keys = row_keys(jax.random.key(config.seed) if key is None else key, len(prompts))
+        keys = None
+        if config.temperature > 0:
+            keys = row_keys(jax.random.key(config.seed) if key is None else key, len(prompts))
         if self._rolls is None:
             self._rolls = rolls(self._graphdef, params)
         if self._rolls and config.num_beams == 1:
@@ -209,10 +211,10 @@ class Generator:
             rows = [prompts[index] for index in indices]
             length = bucket_length(max(map(len, rows)), limit)
             padded = pad_prompts(rows, length=length, batch_size=batch_size, on_the_left=self._is_decoder)
-            filled = keys[np.resize(indices, batch_size)]
             placed = place_rows(padded, self._mesh)
+            of_rows = None if keys is None else keys[np.resize(indices, batch_size)]
             tokens = np.asarray(
-                self._generate(params, *placed, filled, config=config, end_ids=tuple(end_ids))
+                self._generate(params, *placed, of_rows, config=config, end_ids=tuple(end_ids))
             )
             for index, row in zip(indices, tokens.tolist(), strict=False):
                 yield index, _before_end(row, end_ids)
@@ -222,7 +224,7 @@ class Generator:
         params: Parameters,
         prompts: Sequence[Ids],
         config: GenerationConfig,
-        keys: jax.Array,
+        keys: jax.Array | None,
         end_ids: tuple[int, ...],
         batch_size: int,
         limit: int,
@@ -242,8 +244,7 @@ class Generator:
                 limit=limit,
             )
         rolling = self._rolling[settings]
-        rolling.clear()
-        data = np.asarray(jax.random.key_data(keys)) if is_drawn else None
+        key_data = None if keys is None else np.asarray(jax.random.key_data(keys))
         for indices in length_batches([len(ids) for ids in prompts], batch_size):
             for index in indices:
                 row = PromptRow(
@@ -252,12 +253,15 @@ class Generator:
                     temperature=config.temperature,
                     top_k=config.top_k or 0,
                     top_p=1.0 if config.top_p is None else config.top_p,
-                    key=None if data is None else data[index],
+                    key=None if key_data is None else key_data[index],
                 )
                 rolling.add(index, row)
-        while rolling.num_prompts:
-            for done in rolling.advance(params):
-                yield done.name, _before_end(done.ids, end_ids)
+        try:
+            while rolling.num_prompts:
+                for written in rolling.advance(params):
+                    yield written.name, _before_end(written.ids, end_ids)
+        finally:
+            rolling.clear()
 
 
 def _num_last_inputs(num_rows: int, mesh: Mesh) -> int | None:
