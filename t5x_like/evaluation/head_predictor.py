@@ -93,7 +93,8 @@ class HeadPredictor:
 
         def run(numbers: list[int]) -> list[np.ndarray]:
             batch = place_rows(questions.batch(numbers, self.batch_size), self._mesh)
-            scores = self._score(params, batch, head=questions.head, are_choices=are_choices)
+            with jax.set_mesh(self._mesh):  # by which kernels are split
+                scores = self._score(params, batch, head=questions.head, are_choices=are_choices)
             return list(np.asarray(scores))[: len(numbers)]
 
         return run_by_length(questions.examples.sizes, self.batch_size, run)

@@ -213,9 +213,9 @@ class Generator:
             padded = pad_prompts(rows, length=length, batch_size=batch_size, on_the_left=self._is_decoder)
             placed = place_rows(padded, self._mesh)
             of_rows = None if keys is None else keys[np.resize(indices, batch_size)]
-            tokens = np.asarray(
-                self._generate(params, *placed, of_rows, config=config, end_ids=tuple(end_ids))
-            )
+            with jax.set_mesh(self._mesh):  # by which kernels are split
+                tokens = self._generate(params, *placed, of_rows, config=config, end_ids=tuple(end_ids))
+            tokens = np.asarray(tokens)
             for index, row in zip(indices, tokens.tolist(), strict=False):
                 yield index, _before_end(row, end_ids)
 

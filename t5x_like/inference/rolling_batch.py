@@ -234,7 +234,10 @@ class RollingBatch:
         )
         limits = column([row.max_new_tokens for row in rows], np.int32)
         self.programs.add((self._sizes, prompts[0].shape))
-        self._drawn = self._join(params, self._drawn, *place_rows(prompts, self._mesh), places, limits, draws)
+        with jax.set_mesh(self._mesh):  # by which kernels are split
+            self._drawn = self._join(
+                params, self._drawn, *place_rows(prompts, self._mesh), places, limits, draws
+            )
         for row, (name, prompt) in zip(free, joining, strict=True):
             self._active[row], self._rows[row] = name, prompt
 

@@ -65,7 +65,8 @@ class Scorer:
 
     def __call__(self, params: Parameters, batch: Batch) -> Likelihoods:
         """Score each row's targets where ``loss_weights`` are above 0."""
-        sums, is_greedy = self._score(params, place_rows(batch, self._mesh))
+        with jax.set_mesh(self._mesh):  # by which kernels are split
+            sums, is_greedy = self._score(params, place_rows(batch, self._mesh))
         return Likelihoods(np.asarray(sums).astype(np.float64), np.asarray(is_greedy))
 
 
