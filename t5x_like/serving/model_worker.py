@@ -145,11 +145,11 @@ def _compute(compute: Compute[Any], jobs: Sequence[_Job], take: Callable[[], lis
       jobs: The first jobs.
       take: Returns those that have come since.
     """
-    taken: list[_Job] = []
+    begun: list[_Job] = []
 
     def arrivals() -> list[ModelRequest]:
-        new = take() if taken else jobs
-        taken.extend(new)
+        new = take() if begun else jobs
+        begun.extend(new)
         return [job.request for job in new]
 
     try:
@@ -157,13 +157,13 @@ def _compute(compute: Compute[Any], jobs: Sequence[_Job], take: Callable[[], lis
             if isinstance(outcome, Partial):
                 continue
             if isinstance(outcome, RequestError):
-                taken[index].future.set_exception(outcome)
+                begun[index].future.set_exception(outcome)
             else:
-                taken[index].future.set_result(outcome)
+                begun[index].future.set_result(outcome)
     except Exception as error:
-        left = [job for job in taken or jobs if not job.future.done()]
+        left = [job for job in begun or jobs if not job.future.done()]
         for job in left:
-            if len(taken or jobs) == 1:
+            if len(begun or jobs) == 1:
                 job.future.set_exception(error)
             else:
                 _compute(compute, [job], list)

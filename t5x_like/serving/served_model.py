@@ -163,12 +163,12 @@ class ServedModel:
         if not fields["max_tokens"]:
             return answer
         answer.left = set(texts)
-        for number, prompt in enumerate(prompts):
+        for position, prompt in enumerate(prompts):
             draws = Draws(
                 fields["temperature"], max(fields["top_k"], 0), max(fields["top_p"], 0.01), prompt.seed
             )
             self._writer.add(
-                (index, number),
+                (index, position),
                 prompt.ids,
                 max_new_tokens=fields["max_tokens"],
                 draws=draws,
