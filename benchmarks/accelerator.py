@@ -19,8 +19,9 @@ import importlib.metadata
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, get_args
 
@@ -154,12 +155,14 @@ def main() -> None:
             command = [sys.executable, "-m", "benchmarks.accelerator", *flags]
             actual[measure] = last_line([*command, "--models", name, "--measure", measure])
             if arguments.pytorch and measure in PYTORCH and actual[measure]:
-                in_pytorch = PYTORCH[measure](
-                    arguments.pytorch, CASES[name], actual[measure], arguments.steps
-                )
-                rates = [each.get("tokens_per_second") for each in (actual[measure], in_pytorch)]
-                actual[f"pytorch_{measure}"] = in_pytorch
-                actual[f"{measure}_speedup"] = rates[0] / rates[1] if all(rates) else None
+                for way, function in PYTORCH[measure].items():
+                    in_pytorch = function(arguments.pytorch, CASES[name], actual[measure], arguments.steps)
+                    rates: list[Any] = [
+                        each.get("tokens_per_second") for each in (actual[measure], in_pytorch)
+                    ]
+                    actual[f"{way}_{measure}"] = in_pytorch
+                    speedup = f"{measure}_speedup" + way.removeprefix("pytorch")
+                    actual[speedup] = rates[0] / rates[1] if all(rates) else None
             print(name, json.dumps(actual, indent=2), flush=True)
             if arguments.output:
                 write_json(arguments.output, result)
@@ -173,12 +176,15 @@ def last_line(command: Sequence[str]) -> dict[str, Any]:
     return json.loads(done.stdout.strip().splitlines()[-1])
 
 
-def pytorch_train(python: str, case: Case, measured: dict[str, Any], steps: int) -> dict[str, Any]:
+def pytorch_train(
+    python: str, case: Case, measured: dict[str, Any], steps: int, *, is_compiled: bool = False
+) -> dict[str, Any]:
     """Time the train step of the same model in PyTorch, with as many rows as fit, at most ours."""
     rows = measured.get("rows", case.rows)
     lengths = {"inputs_length": case.inputs_length, "targets_length": case.targets_length}
+    request = {"steps": steps, "compile": is_compiled, **lengths}
     while True:
-        in_pytorch = _in_pytorch(python, case, {"steps": steps, "rows": rows, **lengths})
+        in_pytorch = _in_pytorch(python, case, {**request, "rows": rows})
         if "OutOfMemoryError" not in in_pytorch.get("error", "") or rows == 1:
             return {"rows": rows, **in_pytorch}
         rows //= 2
@@ -315,7 +321,10 @@ def _prompt_length(case: Case) -> int:
 
 
 MEASURES = {"train": train, "decode": decode, "agreement": agreement}
-PYTORCH = {"train": pytorch_train, "decode": pytorch_decode}
+PYTORCH: dict[str, dict[str, Callable[..., dict[str, Any]]]] = {
+    "train": {"pytorch": pytorch_train, "pytorch_compiled": partial(pytorch_train, is_compiled=True)},
+    "decode": {"pytorch": pytorch_decode},
+}
 
 if __name__ == "__main__":
     main()

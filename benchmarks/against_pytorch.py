@@ -4,9 +4,10 @@
     LD_PRELOAD=libtcmalloc_minimal.so.4 python -m benchmarks.against_pytorch --pytorch ../torch/bin/python \
         --output benchmarks/results/against_pytorch_cpu.json
 
-Each round measures both, one after the other, each in a process of its own; figures are medians over the rounds, and a
-``speedup`` is the median over rounds of PyTorch's seconds divided by ours. All in float32, without dropout, and nothing
-generated ends early. Logits and greedy ids of both are compared. Without ``--pytorch`` only ours are measured.
+Each round measures ours, PyTorch in eager mode, and PyTorch with ``torch.compile``, one after the other, each in a
+process of its own. Figures are medians over the rounds, and a ``speedup`` is the median over rounds of PyTorch's
+seconds divided by ours. All in float32, without dropout, and nothing generated ends early. Logits and greedy ids of
+both are compared. Without ``--pytorch`` only ours are measured.
 
 tcmalloc makes train steps of both faster. glibc's huge pages make ours faster, and PyTorch's not.
 """
@@ -128,13 +129,14 @@ def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
         write_inputs(case, Path(folder))
         own = [sys.executable, "-m", "benchmarks.against_pytorch", "--one", folder, "--models", name]
         own += ["--steps", str(arguments.steps), "--measure", *measures]
-        in_jax, in_pytorch = [], []
+        in_jax, in_pytorch, compiled = [], [], []
+        of_compiled = [each for each in measures if each in ("train", "forward")]
+        settings = {"python": arguments.pytorch, "num_calls": arguments.steps}
         for _ in range(arguments.rounds):
             in_jax.append(last_line(own))
             if arguments.pytorch:
-                in_pytorch.append(
-                    pytorch(case, Path(folder), measures, python=arguments.pytorch, num_calls=arguments.steps)
-                )
+                in_pytorch.append(pytorch(case, Path(folder), measures, **settings))
+                compiled.append(pytorch(case, Path(folder), of_compiled, **settings, is_compiled=True))
         results: dict[str, Any] = {
             "parameters": in_jax[0]["parameters"],
             "inputs_length": case.inputs_length,
@@ -149,15 +151,20 @@ def compare(name: str, arguments: argparse.Namespace) -> dict[str, Any]:
             key: in_pytorch[0][key] for key in ("torch", "transformers", "threads", "attention")
         }
         results["pytorch"]["seconds"] = {each: _median(in_pytorch, each) for each in measures}
-        results["speedup"] = {
-            each: round(
-                statistics.median(
-                    their[each] / our[each] for our, their in zip(in_jax, in_pytorch, strict=True)
-                ),
-                2,
-            )
-            for each in measures
-        }
+        results["pytorch_compiled"] = {"seconds": {each: _median(compiled, each) for each in of_compiled}}
+        for name, rounds, measured in (
+            ("speedup", in_pytorch, measures),
+            ("speedup_over_compiled", compiled, of_compiled),
+        ):
+            results[name] = {
+                each: round(
+                    statistics.median(
+                        slower[each] / faster[each] for faster, slower in zip(in_jax, rounds, strict=True)
+                    ),
+                    2,
+                )
+                for each in measured
+            }
         return results | {"agreement": agreement(Path(folder), in_jax[0], in_pytorch[0])}
 
 
@@ -178,7 +185,14 @@ def write_inputs(case: Case, folder: Path) -> None:
 
 
 def pytorch(
-    case: Case, folder: Path, measures: list[str], *, python: str, num_calls: int, profile: bool = False
+    case: Case,
+    folder: Path,
+    measures: list[str],
+    *,
+    python: str,
+    num_calls: int,
+    profile: bool = False,
+    is_compiled: bool = False,
 ) -> dict[str, Any]:
     """Return PyTorch's figures of one round; with ``profile`` the seconds of each of its operations, too."""
     base = {
@@ -190,6 +204,7 @@ def pytorch(
         "new_tokens": _NEW_TOKENS,
         "steps": num_calls,
         "profile": profile,
+        "compile": is_compiled,
         "optimizer": case.optimizer,
     }
     results: dict[str, Any] = {}

@@ -10,6 +10,7 @@ and for ``benchmarks.against_pytorch`` also
     new_tokens   length of what is generated
     weights      type of the weights that generate, such as "bfloat16"; "float32" if left out
     outputs      npz file to write: the logits of the forward pass, and generated ids
+    compile      true to compile the model with ``torch.compile`` for training and the forward pass
     profile      true for the seconds of each operation of one call, without those that it calls: ``operations``
 
 Prints a JSON object.
@@ -58,7 +59,9 @@ def main() -> None:
             model.parameters(), lr=1e-3, relative_step=False, scale_parameter=True
         )
     else:
-        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=device == "cuda")
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4, fused=True)
+    # Shapes never change, so that programs of other shapes need not be tried.
+    called = torch.compile(model, dynamic=False) if request.get("compile") else model
 
     def random_tokens(length: int) -> Any:
         return torch.randint(2, config.vocab_size, (request["rows"], length), device=device)
@@ -75,7 +78,7 @@ def main() -> None:
 
     def step() -> None:
         with torch.autocast(device, torch.bfloat16) if device == "cuda" else contextlib.nullcontext():
-            loss = model(input_ids=inputs, labels=labels).loss
+            loss = called(input_ids=inputs, labels=labels).loss
         loss.backward()
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
@@ -85,7 +88,7 @@ def main() -> None:
 
     def forward() -> Any:
         further = {"decoder_input_ids": labels} if kind == "t5" else {}
-        return model(input_ids=inputs, **further).logits
+        return called(input_ids=inputs, **further).logits
 
     def generate(num_beams: int) -> Any:
         model.generation_config.eos_token_id = None
@@ -110,7 +113,8 @@ def main() -> None:
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "threads": torch.get_num_threads(),
         "compute_dtype": weights or ("bfloat16 by autocast" if device == "cuda" else "float32"),
-        "attention": config._attn_implementation,
+        "attention": model.config._attn_implementation,
+        "compiled": bool(request.get("compile")),
         "parameters": sum(each.numel() for each in model.parameters()),
     }
     outputs, operations = {}, {}
