@@ -22,6 +22,7 @@ from t5x_like.planning.device_groups import MeshShape
 from t5x_like.planning.program_counts import count
 from t5x_like.planning.roofline import operation_seconds
 from t5x_like.planning.traced_flops import computed_once, traced_flops
+from t5x_like.training.hooks import peak_memory
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.state import StateLayout, new_state, plan_state, shardings_of
@@ -114,20 +115,27 @@ def compile_step(
         return CompiledStep(plan, program, placed, model_flops, time.perf_counter() - start)
 
 
-def run_steps(step: CompiledStep, model: Any, mesh: Mesh, num_steps: int) -> list[float]:
-    """Return the seconds of each of ``num_steps`` steps from fresh weights, after one more that warms caches up."""
+class StepTime(NamedTuple):
+    """Seconds of a step, and processor seconds of all threads, which other work on the machine changes little."""
+
+    seconds: float
+    processor_seconds: float
+
+
+def run_steps(step: CompiledStep, model: Any, mesh: Mesh, num_steps: int) -> list[StepTime]:
+    """Return the time of each of ``num_steps`` steps from fresh weights, after one more that warms caches up."""
     with jax.set_mesh(mesh):
         return run_from(step, new_state(step.plan, model, seed=0), num_steps)
 
 
-def run_from(step: CompiledStep, state: Any, num_steps: int) -> list[float]:
-    """Return the seconds of each of ``num_steps`` steps from a state, which is used up, after one more."""
-    seconds = []
+def run_from(step: CompiledStep, state: Any, num_steps: int) -> list[StepTime]:
+    """Return the time of each of ``num_steps`` steps from a state, which is used up, after one more."""
+    times = []
     for _ in range(num_steps + 1):
-        start = time.perf_counter()
+        start, processor_start = time.perf_counter(), time.process_time()
         state = jax.block_until_ready(step.program(state, step.batch))
-        seconds.append(time.perf_counter() - start)
-    return seconds[1:]
+        times.append(StepTime(time.perf_counter() - start, time.process_time() - processor_start))
+    return times[1:]
 
 
 def time_train_step(
@@ -144,7 +152,8 @@ def time_train_step(
       **options: further arguments of ``compile_step``.
     """
     step = compile_step(model, optimizer, batch, mesh, **options)
-    seconds = run_steps(step, model, mesh, num_steps)
+    times = run_steps(step, model, mesh, num_steps)
+    seconds = [each.seconds for each in times]
     median, device = statistics.median(seconds), mesh.devices.flat[0]
     chip = chip_of(device.device_kind)
     streams = (batch.encoder_input_tokens, batch.decoder_input_tokens)
@@ -161,6 +170,7 @@ def time_train_step(
         "mesh": dict(mesh.shape),
         "compile_seconds": round(step.compile_seconds, 2),
         "seconds_per_step": {"median": median, "fastest": min(seconds), "slowest": max(seconds)},
+        "processor_seconds_per_step": statistics.median(each.processor_seconds for each in times),
         "tokens_per_second": num_tokens / median,
         "model_flops": step.model_flops,
         # With what rematerialization computes again.
@@ -205,11 +215,9 @@ def grown_gib(function: Callable[[], Any]) -> tuple[Any, float]:
 
 def memory(device: Any, compiled: Any) -> dict[str, float]:
     """Return peak memory in GiB: by the device, by the compiler's plan, and of the process."""
-    stats = device.memory_stats() or {}
     planned = compiled.memory_analysis()
     known = {"process_peak_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB}
-    if "peak_bytes_in_use" in stats:
-        known["device_peak_gib"] = stats["peak_bytes_in_use"] / GIB
+    known |= peak_memory(device)
     if planned is not None:
         known["compiled_arguments_gib"] = planned.argument_size_in_bytes / GIB
         known["compiled_temporaries_gib"] = planned.temp_size_in_bytes / GIB

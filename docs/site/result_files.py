@@ -154,6 +154,30 @@ FILES = (
         },
     ),
     ResultFile(
+        name="real_step_cpu",
+        title="The real command",
+        words="`t5x-like train` of tiny recipes on the shipped text, on two CPU cores that others use too, next to the "
+        "step of the same recipe on one batch of full rows. See [performance](performance.md#the-real-command).",
+        rows=("recipes",),
+        columns={
+            "tokens a second, with pauses": ("real", "tokens_per_second_with_pauses"),
+            "padding": ("real", "padding"),
+            "processor seconds a step": ("real", "processor_seconds_per_step"),
+            "of a synthetic step": ("synthetic", "processor_seconds_per_step"),
+            "ratio": ("ratio_of_processor_seconds",),
+            "steps a second": ("real", "steps_per_second_of_lines", "median"),
+            "those of synthetic steps": ("synthetic_steps_per_second",),
+            "ratio of these": ("ratio_of_steps_per_second",),
+            "waiting for data": ("real", "data_wait_fraction"),
+            "compiled in, s": ("real", "compile_seconds"),
+            "first evaluation, s": ("real", "first_evaluation_seconds"),
+            "other evaluations, s": ("real", "evaluation_seconds"),
+            "first save, s": ("real", "first_save_seconds"),
+            "other saves, s": ("real", "save_seconds"),
+            "GiB": ("real", "process_peak_gib"),
+        },
+    ),
+    ResultFile(
         name="huge_pages_cpu",
         title="Huge pages",
         words="Training steps on a CPU with `GLIBC_TUNABLES=glibc.malloc.hugetlb=1` and without: medians of processes "

@@ -90,11 +90,12 @@ class RunProgress:
     @contextlib.contextmanager
     def paused(self, activity: str) -> Iterator[None]:
         """Leave what happens inside out of the training speed, and show ``activity`` as progress."""
+        jax.block_until_ready(self.state)  # steps that are still computed belong to the training
         if self._writers is not None:
             self._writers.doing(activity)
         self.sign_of_life(activity)
         try:
-            with self.timer.paused():
+            with self.timer.paused(activity):
                 yield
         finally:
             if self._writers is not None:
@@ -213,6 +214,7 @@ class TrainLog:
                 **self._learning_rate(run),
                 "weight_norm": float(self._weight_norm(self._plan.weights(run.state))),
                 **run.timer.rates(float(totals.tokens)),
+                **peak_memory(jax.local_devices()[0]),
                 "row_share_filled": self._loader.share_filled,  # of this process's rows, since it began
             },
         )
@@ -225,6 +227,12 @@ class TrainLog:
         kept = optax.tree.get_all_with_path(run.state["opt_state"], "learning_rate")
         rates = [value for _, value in kept if isinstance(value, jax.Array) and not value.shape]
         return {"learning_rate": float(rates[0])} if len(rates) == 1 else {}
+
+
+def peak_memory(device: Any) -> dict[str, float]:
+    """Return the most memory that was in use, in GiB as ``device_peak_gib``; nothing of devices that don't count it."""
+    stats = device.memory_stats() or {}
+    return {"device_peak_gib": stats["peak_bytes_in_use"] / 2**30} if "peak_bytes_in_use" in stats else {}
 
 
 class Evaluation:

@@ -2,6 +2,7 @@
 
 import contextlib
 import time
+from collections import defaultdict
 from collections.abc import Iterator
 
 import jax
@@ -17,7 +18,7 @@ class StepTimer:
         self._steps = 0
         self._uncounted_steps = 0
         self._waited = 0.0
-        self._paused = 0.0
+        self._paused: defaultdict[str, float] = defaultdict(float)
 
     def tick(self, step: jax.Array, waited_seconds: float) -> float | None:
         """Count one step, just dispatched; returns the seconds that it took if it was compiled, else ``None``.
@@ -42,21 +43,21 @@ class StepTimer:
         self._compiling_since = time.perf_counter()
 
     @contextlib.contextmanager
-    def paused(self) -> Iterator[None]:
-        """Leave the time spent inside out of the training time."""
+    def paused(self, activity: str) -> Iterator[None]:
+        """Leave the time spent inside out of the training time, and count it as that of ``activity``."""
         start = time.perf_counter()
         try:
             yield
         finally:
-            self._paused += time.perf_counter() - start
+            self._paused[activity] += time.perf_counter() - start
 
     def rates(self, tokens: float) -> dict[str, float]:
-        """Return steps and ``tokens`` per second since the last call, and the share of time spent waiting for data."""
-        rates: dict[str, float] = {}
+        """Return steps and ``tokens`` per second since the last call, the share of waiting for data, and pauses."""
+        rates = {f"pause_seconds/{activity}": seconds for activity, seconds in self._paused.items()}
         if self._uncounted_steps:
             rates["compile_seconds"] = self._compile_seconds
         if self._steps:
-            seconds = time.perf_counter() - self._start - self._paused
+            seconds = time.perf_counter() - self._start - sum(self._paused.values())
             counted = self._steps / (self._steps + self._uncounted_steps)
             rates |= {
                 "steps_per_second": self._steps / seconds,
@@ -64,5 +65,6 @@ class StepTimer:
                 "data_wait_fraction": self._waited / seconds,
             }
         self._start, self._steps, self._uncounted_steps = time.perf_counter(), 0, 0
-        self._waited, self._paused = 0.0, 0.0
+        self._waited = 0.0
+        self._paused.clear()
         return rates

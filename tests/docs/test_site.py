@@ -96,6 +96,13 @@ def test_every_results_file_is_named_and_numbers_are_the_files():
     assert "| span corruption | 34,151 | 12.03 |" in page
 
 
+def test_the_table_of_the_real_command_is_that_of_its_results():
+    section = results.pages()["results.md"].partition("## The real command\n")[2].partition("\n## ")[0]
+    table = [line for line in section.splitlines() if line.startswith("|")]
+    assert len(table) == 2 + 4
+    assert "\n".join(table) in (ROOT / "docs/performance.md").read_text(encoding="utf-8")
+
+
 def test_a_notebooks_outputs_are_on_its_page(tmp_path):
     cells = [
         {"cell_type": "markdown", "source": ["# Title\n", "words"]},

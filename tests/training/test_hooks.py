@@ -1,12 +1,15 @@
 """Hooks run when they are due, in their order, and can end a run; chosen steps are profiled."""
 
+import time
+from types import SimpleNamespace
+
 import jax
 import numpy as np
 import pytest
 
 from t5x_like.batch import Batch
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.training.hooks import Every, Hook, Profile, RunProgress
+from t5x_like.training.hooks import Every, Hook, Profile, RunProgress, peak_memory
 from t5x_like.training.loop import Loop
 
 
@@ -41,7 +44,7 @@ def step(state, batch):
     return {"step": state["step"] + 1, "sum": state["sum"] + batch.target_tokens.sum()}
 
 
-def run(hooks, *, total_steps=7, start_step=0):
+def run(hooks, *, total_steps=7, start_step=0, step=step):
     state = {"step": np.int32(start_step), "sum": np.int32(0)}
     loop = Loop(
         step, Counting(), mesh=MeshConfig().build(jax.devices()[:1]), total_steps=total_steps, hooks=hooks
@@ -95,6 +98,42 @@ def test_a_hook_may_change_the_state_and_log():
 
     finished = run([Every(2, reset)], total_steps=4)
     assert finished.last == {"train": {"step": 4, "split": "train", "sum": 7}}
+
+
+def test_a_pause_is_logged_with_its_activity_and_is_no_training_time():
+    lines = []
+
+    def evaluate(run: RunProgress) -> None:
+        with run.paused("evaluating"):
+            time.sleep(0.3)
+
+    run([Every(2, lambda run: lines.append(run.timer.rates(1.0))), Every(4, evaluate)], total_steps=8)
+    assert ["pause_seconds/evaluating" in line for line in lines] == [False, False, True, False]
+    assert lines[2]["pause_seconds/evaluating"] >= 0.3
+    assert 2 / lines[2]["steps_per_second"] < 0.3
+
+
+def test_steps_that_are_still_computed_when_a_pause_begins_are_training_time():
+    @jax.jit
+    def slow_step(state, batch):
+        square = jax.random.normal(jax.random.key(state["step"]), (300, 300))
+        product = jax.lax.fori_loop(0, 50, lambda _, each: each @ square / 20, square)
+        return {"step": state["step"] + 1, "sum": state["sum"] + (product.sum() > 0)}
+
+    lines = []
+
+    def evaluate(run: RunProgress) -> None:
+        with run.paused("evaluating"):
+            jax.block_until_ready(run.state)
+
+    run([Every(1, evaluate), Every(6, lambda run: lines.append(run.timer.rates(1.0)))], step=slow_step)
+    assert lines[0]["pause_seconds/evaluating"] < 0.5 / lines[0]["steps_per_second"]
+
+
+def test_peak_memory_is_that_of_devices_that_count_it():
+    gpu = SimpleNamespace(memory_stats=lambda: {"peak_bytes_in_use": 3 * 2**29})
+    cpu = SimpleNamespace(memory_stats=lambda: None)
+    assert (peak_memory(gpu), peak_memory(cpu)) == ({"device_peak_gib": 1.5}, {})
 
 
 @pytest.mark.parametrize("stop", [99, 3])
