@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--port", type=port, default=8000, help="port; 0 for a free one (8000)")
     add_module_argument(parser)
-    limits = parser.add_argument_group("limits", "requests above them are refused")
+    limits = parser.add_argument_group("limits", "requests above them are refused, but for rows")
     for name, text in _LIMITS.items():
         default = getattr(Limits, name)
         limits.add_argument(

@@ -28,7 +28,7 @@ class RequestError(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Limits of a server; requests above them are refused.
+    """Limits of a server; requests above them are refused, but for ``rows``.
 
     Attributes:
       body_bytes: Bytes of a request.

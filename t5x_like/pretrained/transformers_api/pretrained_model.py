@@ -364,7 +364,11 @@ class Pretrained(OpenModel):
         ids, mask = prompts.widened(self.config)
         if chosen["do_sample"]:
             ids, mask = (np.repeat(rows, chosen["num_return_sequences"], axis=0) for rows in (ids, mask))
-        key = _keys(seed, len(ids), chosen["num_return_sequences"] or 1) if chosen["do_sample"] else None
+        key = None
+        if chosen["do_sample"]:
+            key = _keys(seed, len(ids), chosen["num_return_sequences"])
+        elif isinstance(seed, Sequence):
+            raise ValueError("seeds of rows have no effect without sampling; give do_sample=True")
         graphdef, params = parameters.split(self.model)
         with self.matmul_precision():
             new, scores = self._generate(
