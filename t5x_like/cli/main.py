@@ -36,7 +36,7 @@ VERBS = {
     "predict": "answer lines of text with a run's weights",
     "win_rate": "compare the answers of two models by a judge",
     "checkpoint": "list, check, compare, thin out and export a run's checkpoints",
-    "serve": "serve a model over HTTP: completions, scores, embeddings, a page to try it",
+    "serve": "serve a model over HTTP: completions, chats, scores, embeddings, a page to try it",
     "config": "show or validate a resolved configuration",
     "model": "show a model's weights, and how a mesh would cut them",
     "plan": "compile a recipe's step for devices that aren't here: memory, time, cost",

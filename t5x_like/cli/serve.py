@@ -1,4 +1,4 @@
-"""Serve a model over HTTP, for demonstrations and evaluation harnesses: OpenAI's completions and embeddings.
+"""Serve a model over HTTP, for demonstrations and evaluation harnesses: OpenAI's completions, chats and embeddings.
 
 t5x-like serve --checkpoint runs/finetune                 http://127.0.0.1:8000: a page to try it, /docs, /v1/…
 t5x-like serve --checkpoint path/to/gpt2 --port 8001      Hugging Face directories, GGUF files and others, too

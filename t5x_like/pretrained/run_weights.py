@@ -25,8 +25,13 @@ from t5x_like.pretrained.head_classes import classes_at
 from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.heads.input_format import InputFraming
+from t5x_like.text.tasks.chat import ChatTask
+from t5x_like.text.tasks.chat_preferences import ChatPreferenceTask
+from t5x_like.text.tasks.chat_templates import ChatTemplate
+from t5x_like.text.vocabularies.opening import BYTES
 
 _SOURCE_FIELDS = "source_config.json"
+_CHATS = tuple(kind.__name__ for kind in (ChatTask, ChatPreferenceTask))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -239,9 +244,15 @@ def trained_prefix_attention(directory: PathLike) -> PrefixAttention:
 
 
 def trained_from_first_token(directory: PathLike) -> bool:
-    """Return whether a decoder's rows began with the first token of their inputs, with no id shifted in before it."""
+    """Return whether a decoder's rows began with the first token of their inputs, with no id shifted in before it.
+
+    Those of conversations always do.
+    """
+    if not was_trained_here(directory):
+        return False
+    kinds = _values_of_tasks(directory, "is") - {"Mixture"}
     is_causal = trained_prefix_attention(directory) == "causal"
-    return is_causal and _values_of_tasks(directory, "is") - {"Mixture"} != {"PretrainingTask"}
+    return (is_causal and kinds != {"PretrainingTask"}) or (bool(kinds) and kinds <= {*_CHATS})
 
 
 def trained_with_sentinels(directory: PathLike) -> int | None:
@@ -267,6 +278,37 @@ def trained_with_framing(directory: PathLike) -> InputFraming | None:
     if any(len(values) != 1 for values in values_by_name.values()):
         return None
     return InputFraming(**{name: values.pop() for name, values in values_by_name.items()})
+
+
+def trained_chat(directory: PathLike) -> ChatTask | None:
+    """Return a task with the chat template that a run learned; ``None`` without one, or if its tasks differ."""
+    if not was_trained_here(directory):
+        return None
+    described = read_json(as_path(directory) / "config.json", dict)
+    tasks: list[ChatTask] = []
+    for name, kind in described.items():
+        if re.fullmatch(r"tasks\.\d+\.is", name) and kind in _CHATS:
+            fields = _below(described, name.removesuffix("is"))
+            template = fields.get("template") or ChatTemplate(
+                turns=_below(fields, "template.turns."),
+                special=tuple(_below(fields, "template.special.").values()),
+                **{field: fields[f"template.{field}"] for field in ("start", "answering_role", "strip")},
+            )
+            special_ids = _below(fields, "special_ids.")
+            tasks.append(
+                ChatTask(
+                    name="chat",
+                    vocabulary=BYTES,
+                    files={"train": ""},
+                    template=template,
+                    special_ids=special_ids,
+                )
+            )
+    return tasks[0] if tasks and tasks == tasks[:1] * len(tasks) else None
+
+
+def _below(described: Mapping[str, Any], prefix: str) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in described.items() if name.startswith(prefix)}
 
 
 def _values_of_tasks(directory: PathLike, field: str) -> set[Any]:

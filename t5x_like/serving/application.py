@@ -1,4 +1,4 @@
-"""The web application: OpenAI-compatible completions and embeddings of one model, and pages for people.
+"""The web application: OpenAI-compatible completions, chats and embeddings of one model, and pages for people.
 
 It reads JSON only: a web page of another site can't send that without being asked by the browser.
 """
@@ -8,25 +8,34 @@ import base64
 import json
 import logging
 import time
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from t5x_like.serving.answers import Answer, completion_request
 from t5x_like.serving.model_worker import ModelWorker
 from t5x_like.serving.openapi import openapi_document
-from t5x_like.serving.request_fields import RequestError, completion_fields, embedding_fields, read_fields
+from t5x_like.serving.request_fields import (
+    CHAT_ROLES,
+    RequestError,
+    chat_fields,
+    completion_fields,
+    embedding_fields,
+    read_fields,
+)
 from t5x_like.serving.served_model import ServedModel
 from t5x_like.serving.web_pages import documentation_page, try_it_page
 
 log = logging.getLogger(__name__)
 
+Result = TypeVar("Result")
 Handler = Callable[[Request], Awaitable[Response]]
 
 # Pages have their own script and style, and nothing from elsewhere.
@@ -34,7 +43,6 @@ _PAGE_HEADERS = {
     "Content-Security-Policy": "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; "
     "connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
-_ERROR_TYPES = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
 
 
 def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Starlette:
@@ -47,45 +55,39 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
     """
     limits = model.limits
     worker = ModelWorker(waiting=limits.waiting, seconds=limits.seconds)
-    fields = {"completions": completion_fields(limits), "embeddings": embedding_fields(limits)}
+    roles = CHAT_ROLES if model.chat is None else model.chat.roles
+    fields = {
+        "completions": completion_fields(limits),
+        "chat/completions": chat_fields(limits, roles),
+        "embeddings": embedding_fields(limits),
+    }
     document = openapi_document(model.name, fields)
     created = int(time.time())
 
+    async def read(request: Request, endpoint: str) -> dict[str, Any]:
+        return read_fields(await _read_json(request, limits.body_bytes, limits.seconds), fields[endpoint])
+
     async def completions(request: Request) -> Response:
-        parsed = read_fields(
-            await _read_json(request, limits.body_bytes, limits.seconds), fields["completions"]
-        )
-        generated, num_prompt = await worker.run(model.complete, parsed)
-        num_new = sum(each.num_tokens for each in generated)
-        choices = [
-            {
-                "index": index,
-                "text": each.text,
-                "logprobs": each.logprobs,
-                "finish_reason": each.finish_reason,
-            }
-            for index, each in enumerate(generated)
-        ]
-        return JSONResponse(
-            {
-                "id": f"cmpl-{uuid.uuid4().hex}",
-                "object": "text_completion",
-                "created": int(time.time()),
-                "model": model.name,
-                "choices": choices,
-                "usage": {
-                    "prompt_tokens": num_prompt,
-                    "completion_tokens": num_new,
-                    "total_tokens": num_prompt + num_new,
-                },
-            }
+        return await complete(request, await read(request, "completions"))
+
+    async def chat(request: Request) -> Response:
+        return await complete(request, completion_request(await read(request, "chat/completions")))
+
+    async def complete(request: Request, parsed: dict[str, Any]) -> Response:
+        answer = Answer(model.name, parsed)
+        if not parsed["stream"]:
+            completed = await _while_connected(request, worker.run(model.complete, parsed))
+            return JSONResponse(answer.whole(completed))
+        outcomes = worker.stream(model.complete, parsed)
+        first = await _while_connected(request, anext(outcomes))  # before it, an error has its own status
+        events = answer.events(first, outcomes)
+        return StreamingResponse(
+            events, media_type="text/event-stream", headers={"Cache-Control": "no-cache"}
         )
 
     async def embeddings(request: Request) -> Response:
-        parsed = read_fields(
-            await _read_json(request, limits.body_bytes, limits.seconds), fields["embeddings"]
-        )
-        vectors, num_tokens = await worker.run(model.embed, parsed)
+        parsed = await read(request, "embeddings")
+        vectors, num_tokens = await _while_connected(request, worker.run(model.embed, parsed))
         is_text = parsed["encoding_format"] == "base64"
         data = [
             {
@@ -136,7 +138,11 @@ def build_application(model: ServedModel, *, hosts: tuple[str, ...] = ()) -> Sta
         "/health": health,
         "/v1/models": models,
     }
-    posts = {"/v1/completions": completions, "/v1/embeddings": embeddings}
+    posts = {
+        "/v1/completions": completions,
+        "/v1/chat/completions": chat,
+        "/v1/embeddings": embeddings,
+    }
     return Starlette(
         routes=[
             *(Route(path, _guarded(handler, hosts), methods=["GET"]) for path, handler in gets.items()),
@@ -157,10 +163,10 @@ def _guarded(handler: Handler, hosts: tuple[str, ...]) -> Handler:
                 raise RequestError(f"host {host!r} is not served here, but {', '.join(hosts)}")
             return await handler(request)
         except RequestError as error:
-            return _error(error.message, error.status, error.param)
+            return _error(error)
         except Exception as error:
             log.exception("a request to %s failed", request.url.path)
-            return _error(f"the server failed: {type(error).__name__}; see its log", 500)
+            return _error(RequestError(f"the server failed: {type(error).__name__}; see its log", status=500))
 
     return guarded
 
@@ -192,14 +198,26 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no number")
 
 
-def _error(message: str, status: int, param: str | None = None) -> Response:
-    kind = _ERROR_TYPES.get(status, "invalid_request_error")
-    headers = {"Retry-After": "1"} if status in (429, 503) else None
-    error = {"message": message, "type": kind, "param": param, "code": None}
-    return JSONResponse({"error": error}, status_code=status, headers=headers)
+async def _while_connected(request: Request, work: Awaitable[Result]) -> Result:
+    """Return the result of work, which ends early when the client of a request that was read leaves."""
+    task, gone = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((task, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not task.done():
+            raise RequestError("the client left", status=499)
+        return task.result()
+    finally:
+        task.cancel()
+        gone.cancel()
+
+
+def _error(error: RequestError) -> Response:
+    headers = {"Retry-After": "1"} if error.status in (429, 503) else None
+    return JSONResponse(error.body(), status_code=error.status, headers=headers)
 
 
 async def _refuse_path(request: Request, error: Exception) -> Response:
     """Answer a path or a method that doesn't exist."""
     assert isinstance(error, HTTPException)
-    return _error(f"{request.method} {request.url.path}: {error.detail}; see /docs", error.status_code)
+    message = f"{request.method} {request.url.path}: {error.detail}; see /docs"
+    return _error(RequestError(message, status=error.status_code))

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
@@ -48,6 +48,7 @@ class _Job(NamedTuple):
     compute: Compute[Any]
     request: ModelRequest
     future: Future[Any]
+    deliver: Callable[[Partial], None]
 
 
 class ModelWorker:
@@ -80,26 +81,60 @@ class ModelWorker:
         Raises:
           RequestError: Too many requests wait, it took too long, or it is refused.
         """
-        cancelled, future = threading.Event(), Future[Result]()
+        outcomes = [each async for each in self.stream(compute, fields) if not isinstance(each, Partial)]
+        return outcomes[0]
+
+    async def stream(
+        self, compute: Compute[Result], fields: dict[str, Any]
+    ) -> AsyncIterator[Partial | Result]:
+        """Yield partial results of a request when they come, and its result at last.
+
+        A request ends early where its stream is closed, or its task is.
+
+        Args:
+          compute: Computes this request and others like it.
+          fields: Values of its fields.
+
+        Raises:
+          RequestError: Too many requests wait, it took too long, or it is refused.
+        """
+        loop = asyncio.get_running_loop()
+        arrived: asyncio.Queue[Partial | Future[Result]] = asyncio.Queue()
+
+        def deliver(outcome: Partial | Future[Result]) -> None:
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(arrived.put_nowait, outcome)
+
+        abandoned, future = threading.Event(), Future[Result]()
         with self._changed:
             if self._is_closed:
                 raise RequestError("the server ends", status=503)
             if self._number >= self._most:
                 raise RequestError(f"{self._number} requests are in work; try again later", status=429)
             self._number += 1
-            self._jobs.append(_Job(compute, ModelRequest(fields, cancelled.is_set), future))
+            self._jobs.append(_Job(compute, ModelRequest(fields, abandoned.is_set), future, deliver))
             self._changed.notify()
         future.add_done_callback(self._count_down)
+        future.add_done_callback(deliver)
+        end = loop.time() + self._seconds
         try:
-            async with asyncio.timeout(self._seconds):
-                return await asyncio.wrap_future(future)
+            while isinstance(outcome := await self._next_of(arrived, end - loop.time()), Partial):
+                yield outcome
+            if outcome.cancelled():
+                raise RequestError("the server ends", status=503)
+            yield outcome.result()
+        finally:
+            abandoned.set()
+            future.cancel()
+
+    async def _next_of(self, arrived: "asyncio.Queue[Result]", seconds: float) -> Result:
+        try:
+            return await asyncio.wait_for(arrived.get(), seconds)
         except TimeoutError as error:
             raise RequestError(
                 f"the request took more than {self._seconds:g} s; ask for fewer tokens, or try again later",
                 status=503,
             ) from error
-        finally:
-            cancelled.set()
 
     def close(self) -> None:
         """Drop work that waits."""
@@ -140,12 +175,15 @@ class ModelWorker:
 def _compute(compute: Compute[Any], jobs: Sequence[_Job], take: Callable[[], list[_Job]]) -> None:
     """Compute jobs together; after a failure those that are left alone, since a request must not fail others.
 
+    A job of which a part was delivered can't begin again, and fails with the others.
+
     Args:
       compute: Computes them.
       jobs: The first jobs.
       take: Returns those that have come since.
     """
     begun: list[_Job] = []
+    delivered: set[int] = set()
 
     def arrivals() -> list[ModelRequest]:
         new = take() if begun else jobs
@@ -155,15 +193,16 @@ def _compute(compute: Compute[Any], jobs: Sequence[_Job], take: Callable[[], lis
     try:
         for index, outcome in compute(arrivals):
             if isinstance(outcome, Partial):
-                continue
-            if isinstance(outcome, RequestError):
+                delivered.add(index)
+                begun[index].deliver(outcome)
+            elif isinstance(outcome, RequestError):
                 begun[index].future.set_exception(outcome)
             else:
                 begun[index].future.set_result(outcome)
     except Exception as error:
-        left = [job for job in begun or jobs if not job.future.done()]
-        for job in left:
-            if len(begun or jobs) == 1:
+        left = [(index, job) for index, job in enumerate(begun or jobs) if not job.future.done()]
+        for index, job in left:
+            if len(begun or jobs) == 1 or index in delivered:
                 job.future.set_exception(error)
             else:
                 _compute(compute, [job], list)

@@ -6,7 +6,7 @@ from typing import Any
 from t5x_like.serving.request_fields import RequestField
 from t5x_like.version import __version__
 
-_REQUIRED = {"completions": "prompt", "embeddings": "input"}
+_REQUIRED = {"completions": "prompt", "chat/completions": "messages", "embeddings": "input"}
 _GETS = {
     "/v1/models": "The model, its task, and the endpoints that it answers",
     "/health": "Whether the server works, and its number of requests in work or waiting",
@@ -14,6 +14,7 @@ _GETS = {
 }
 _POSTS = {
     "completions": "Complete prompts; with echo, logprobs and max_tokens 0 or 1 also score them",
+    "chat/completions": "Answer a conversation, by the model's own chat template",
     "embeddings": "A vector for each text",
 }
 _ERRORS = {
@@ -31,7 +32,7 @@ def openapi_document(name: str, fields: Mapping[str, Mapping[str, RequestField]]
 
     Args:
       name: Name of the model.
-      fields: Fields of completions and of embeddings.
+      fields: Fields of each endpoint.
     """
     good = {"200": {"description": "The answer"}}
     errors = {status: {"description": text} for status, text in _ERRORS.items()}

@@ -3,13 +3,18 @@
 import difflib
 import json
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from t5x_like.value_types import fits
 
 Prompt = str | list[int]
+Message = dict[str, str]  # with "role" and "content"
+
+CHAT_ROLES = ("system", "user", "assistant")
+_ERROR_TYPES = {429: "rate_limit_error", 500: "server_error", 503: "server_error"}
+_NO_PENALTIES = {"presence_penalty": (0,), "frequency_penalty": (0,), "logit_bias": ({},)}
 
 
 class RequestError(Exception):
@@ -24,6 +29,11 @@ class RequestError(Exception):
     def __init__(self, message: str, *, status: int = 400, param: str | None = None) -> None:
         super().__init__(message)
         self.message, self.status, self.param = message, status, param
+
+    def body(self) -> dict[str, object]:
+        """Return the JSON of the answer."""
+        kind = _ERROR_TYPES.get(self.status, "invalid_request_error")
+        return {"error": {"message": self.message, "type": kind, "param": self.param, "code": None}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,15 +66,28 @@ class RequestField:
     """A field of a request.
 
     Attributes:
-      kind: Type of the value; "prompts" is a text, tokens, or a list of either.
+      kind: Type of the value; "prompts" is a text, tokens, or a list of either, "messages" a conversation, and
+        "options" an object of booleans.
       text: Description.
       default: Value where it is left out or null.
       low: Lowest number.
       high: Highest number; of texts the most in a list.
-      choices: Allowed texts; of a field that is not supported, the values without effect.
+      choices: Allowed texts; of messages the roles, of options their names, and of a field that is not supported the
+        values without effect.
     """
 
-    kind: Literal["integer", "number", "boolean", "text", "texts", "prompts", "unsupported", "ignored"]
+    kind: Literal[
+        "integer",
+        "number",
+        "boolean",
+        "text",
+        "texts",
+        "prompts",
+        "messages",
+        "options",
+        "unsupported",
+        "ignored",
+    ]
     text: str
     default: Any = None
     low: float = 0
@@ -76,6 +99,13 @@ class RequestField:
         token = {"type": "integer", "minimum": 0}
         tokens = {"type": "array", "items": token, "minItems": 1}
         words = {"type": "string"}
+        part = {
+            "type": "object",
+            "properties": {"type": {"const": "text"}, "text": words},
+            "required": ["text"],
+        }
+        content = {"anyOf": [words, {"type": "array", "items": part, "minItems": 1}]}
+        message = {"role": {**words, "enum": list(self.choices)}, "content": content}
         schemas: dict[str, dict[str, Any]] = {
             "integer": {"type": "integer"},
             "number": {"type": "number"},
@@ -90,11 +120,20 @@ class RequestField:
                     {"type": "array", "items": tokens, "minItems": 1},
                 ]
             },
+            "messages": {
+                "type": "array",
+                "items": {"type": "object", "properties": message, "required": list(message)},
+                "minItems": 1,
+            },
+            "options": {
+                "type": "object",
+                "properties": {str(name): {"type": "boolean"} for name in self.choices},
+            },
         }
         schema = {**schemas.get(self.kind, {}), "description": self.text}
         if self.kind in ("integer", "number"):
             schema |= {"minimum": self.low} | ({"maximum": self.high} if math.isfinite(self.high) else {})
-        if self.choices:
+        if self.choices and self.kind not in ("messages", "options"):
             schema["enum"] = list(self.choices)
         return schema if self.default is None else schema | {"default": self.default}
 
@@ -145,21 +184,63 @@ def completion_fields(limits: Limits) -> dict[str, RequestField]:
             text="Give each token's log-probability, and those of so many best tokens.",
             high=20,
         ),
+        "stream": RequestField(
+            kind="boolean", text="Send the text in pieces, as server-sent events.", default=False
+        ),
+        "stream_options": RequestField(
+            kind="options",
+            text="Of a stream; include_usage: a last event with the numbers of tokens.",
+            choices=("include_usage",),
+        ),
         "user": RequestField(kind="ignored", text="Has no effect."),
-        "stream_options": RequestField(kind="ignored", text="Has no effect."),
-        **{
-            name: RequestField(
-                kind="unsupported", text="Not supported; only a value without effect.", choices=neutral
-            )
-            for name, neutral in {
-                "stream": (False,),
-                "suffix": ("",),
-                "best_of": (1,),
-                "presence_penalty": (0,),
-                "frequency_penalty": (0,),
-                "logit_bias": ({},),
-            }.items()
-        },
+        **_unsupported({"suffix": ("",), "best_of": (1,), **_NO_PENALTIES}),
+    }
+
+
+def chat_fields(limits: Limits, roles: Sequence[str] = CHAT_ROLES) -> dict[str, RequestField]:
+    """Return the fields of ``/v1/chat/completions``.
+
+    Args:
+      limits: Limits of the server.
+      roles: Roles that messages may have.
+    """
+    shared = completion_fields(limits)
+    most = "Most tokens to generate; as many as the server and the model allow if left out."
+    names = ("temperature", "top_p", "top_k", "n", "stop", "seed", "stream", "stream_options", "user")
+    neutral = {
+        "tools": ([],),
+        "tool_choice": ("none", "auto"),
+        "parallel_tool_calls": (True, False),
+        "response_format": ({"type": "text"},),
+        "modalities": (["text"],),
+        "store": (False,),
+        "service_tier": ("auto", "default"),
+    }
+    return {
+        "model": shared["model"],
+        "messages": RequestField(
+            kind="messages",
+            text="Conversation so far. Content is a text, or a list of text parts, which are joined by line ends.",
+            choices=tuple(roles),
+        ),
+        "max_completion_tokens": RequestField(kind="integer", text=most, low=1, high=limits.new_tokens),
+        "max_tokens": RequestField(
+            kind="integer", text="Former name of max_completion_tokens.", low=1, high=limits.new_tokens
+        ),
+        **{name: shared[name] for name in names},
+        "logprobs": RequestField(kind="boolean", text="Give each token's log-probability.", default=False),
+        "top_logprobs": RequestField(
+            kind="integer", text="With logprobs, also those of so many best tokens.", high=20
+        ),
+        **_unsupported({**neutral, **_NO_PENALTIES}),
+    } | {"n": replace(shared["n"], text="Answers to the conversation.")}
+
+
+def _unsupported(neutral_values: Mapping[str, tuple[Any, ...]]) -> dict[str, RequestField]:
+    text = "Not supported; only a value without effect."
+    return {
+        name: RequestField(kind="unsupported", text=text, choices=neutral)
+        for name, neutral in neutral_values.items()
     }
 
 
@@ -197,7 +278,10 @@ def read_fields(body: object, fields: Mapping[str, RequestField]) -> dict[str, o
             near = difflib.get_close_matches(name, fields, n=1)
             hint = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(fields)}"
             raise RequestError(f"there is no field {_shown(name)}; {hint}", param=_shown(name))
-    return {name: _read(name, field, body.get(name)) for name, field in fields.items()}
+    values = {name: _read(name, field, body.get(name)) for name, field in fields.items()}
+    if values.get("stream_options") is not None and not values["stream"]:
+        raise RequestError("stream_options is for stream: true; leave it out", param="stream_options")
+    return values
 
 
 def _read(name: str, field: RequestField, value: Any) -> Any:
@@ -214,6 +298,11 @@ def _read(name: str, field: RequestField, value: Any) -> Any:
         case "text":
             is_right = _is_text(value) and (not field.choices or value in field.choices)
             wanted = f"one of {', '.join(field.choices)}" if field.choices else "a text"
+        case "messages":
+            return _read_messages(name, field.choices, value)
+        case "options":
+            is_right = fits(value, dict[str, bool]) and set(value) <= set(field.choices)
+            wanted = f"an object with true or false for {', '.join(field.choices)}"
         case "texts":
             value = [value] if fits(value, str) else value
             is_right = fits(value, list[str]) and len(value) <= field.high and all(map(_is_text, value))
@@ -233,6 +322,40 @@ def _read(name: str, field: RequestField, value: Any) -> Any:
     if not is_right:
         raise RequestError(f"{name} is {_shown(value)}; give {wanted}", param=name)
     return value
+
+
+def _read_messages(name: str, roles: Sequence[str], value: Any) -> list[Message]:
+    """Return the role and the text of each message.
+
+    Raises:
+      RequestError: A message has another role, no text, or something that is not supported.
+    """
+    if not fits(value, list[dict]) or not value:
+        wanted = 'a list of at least one, such as {"role": "user", "content": "Hi"}'
+        raise RequestError(f"{name} is {_shown(value)}; give {wanted}", param=name)
+    messages: list[Message] = []
+    for index, message in enumerate(value):
+        where = f"{name}[{index}]"
+        role, content = message.get("role"), message.get("content")
+        if role not in roles:
+            raise RequestError(f"{where}.role is {_shown(role)}; give one of {', '.join(roles)}", param=name)
+        for key, each in message.items():
+            if key not in ("role", "content") and each:
+                raise RequestError(
+                    f"{where} has {_shown(key)}, which is not supported; leave it out", param=name
+                )
+        texts = [content] if fits(content, str) else _texts_of_parts(content)
+        if not texts or not all(map(_is_text, texts)):
+            wanted = 'a text, or a list of {"type": "text", "text": …}, in valid Unicode'
+            raise RequestError(f"{where}.content is {_shown(content)}; give {wanted}", param=name)
+        messages.append({"role": role, "content": "\n".join(texts)})
+    return messages
+
+
+def _texts_of_parts(content: Any) -> list[Any]:
+    """Return the texts of a list of parts; none if one is of another type, such as an image."""
+    parts = content if fits(content, list[dict]) else []
+    return [part.get("text") for part in parts] if all(part.get("type") == "text" for part in parts) else []
 
 
 def _is_text(value: object) -> bool:

@@ -15,6 +15,7 @@ from t5x_like.model.families.family import can_decode
 from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
+from t5x_like.serving.chat_prompts import chat_prompts_of
 from t5x_like.serving.model_worker import Arrivals, ModelRequest, Partial
 from t5x_like.serving.request_batches import ReadPrompt, compute_together
 from t5x_like.serving.request_fields import Limits, Prompt, RequestError
@@ -78,6 +79,9 @@ class ServedModel:
       pretrained: The model.
       name: Name in answers.
       limits: Limits of prompts and new tokens.
+
+    Attributes:
+      chat: Prompts of conversations; ``None`` for a model without a chat template.
     """
 
     def __init__(self, pretrained: Pretrained, name: str, limits: Limits):
@@ -85,18 +89,25 @@ class ServedModel:
         self.name, self.limits = name, limits
         self.num_parameters, self.task = opened.num_parameters, traits_of(opened.config).task or ""
         self._pretrained, self._family = pretrained, opened.family
-        self._end_ids, self._max_positions = opened.end_ids, opened.max_positions
+        self._max_positions = opened.max_positions
         self._tokenizer = pretrained.vocabulary
         self._can_write = opened.can_generate and can_decode(pretrained.model) and self._family != "encoder"
         self._can_embed = self._family in ("encoder", "encoder_decoder", "decoder")
+        self.chat = chat_prompts_of(opened) if self._can_write else None
+        ends = (*opened.end_ids, *(self.chat.end_ids if self.chat is not None else ()))
+        self._end_ids = tuple(dict.fromkeys(each for each in ends if each < opened.config.vocab_size))
         self._programs: set[Any] = set()
         if self._can_write:
-            self._writer = TextWriter(pretrained, num_rows=limits.rows)
+            self._writer = TextWriter(pretrained, num_rows=limits.rows, end_ids=self._end_ids)
 
     @property
     def abilities(self) -> list[str]:
         """Endpoints that the model can answer."""
-        can = {"completions": self._can_write, "embeddings": self._can_embed}
+        can = {
+            "completions": self._can_write,
+            "chat/completions": self.chat is not None,
+            "embeddings": self._can_embed,
+        }
         return [name for name, is_able in can.items() if is_able]
 
     def complete(
@@ -107,7 +118,8 @@ class ServedModel:
         Prompts of all requests are rows of one batch, which they join when they come.
 
         Args:
-          arrivals: Returns requests that have come, with the fields of ``completion_fields``.
+          arrivals: Returns requests that have come, with the fields of ``completion_fields``; or with ``messages`` in
+            place of a prompt, and ``max_tokens`` of ``None`` for as many as there may be.
 
         Yields:
           The index of a request, and a further part of a text that it streams; at last the completions of its prompts
@@ -155,8 +167,8 @@ class ServedModel:
         return compute_together(arrivals(), self._read_inputs, self._embed, most_rows=self.limits.rows)
 
     def _begin(self, index: int, request: ModelRequest) -> _Answer:
-        fields = request.fields
-        prompts = self._read_prompts(fields)
+        prompts = self._read_prompts(request.fields)
+        fields = prompts[0].fields
         answer = _Answer(request, prompts, num_texts=fields["n"] if fields["temperature"] else 1)
         texts = [(prompt, text) for prompt in range(len(prompts)) for text in range(answer.num_texts)]
         answer.texts = {text: [] for text in texts}
@@ -182,7 +194,7 @@ class ServedModel:
         """Take further ids of a text into its answer, and yield what can be shown of them."""
         prompt, fields = answer.prompts[place[0]], answer.request.fields
         ids, has_ended = written.ids, written.has_ended
-        if fields["stop"] and (number := self._num_to_stop(prompt.ids, ids, fields["stop"])) is not None:
+        if fields["stop"] and (number := self._num_to_stop(prompt, ids, fields["stop"])) is not None:
             if not has_ended:
                 self._writer.drop(((index, place[0]), place[1]))
             ids, has_ended = ids[:number], True
@@ -191,7 +203,7 @@ class ServedModel:
             answer.left.discard(place)
         elif fields.get("stream"):
             before = self._text(prompt.ids[prompt.num_special :]) if fields["echo"] else ""
-            text = before + _settled(self._new_text(prompt.ids, ids), fields["stop"] or ())
+            text = before + _settled(self._new_text(prompt, ids), fields["stop"] or ())
             shown = answer.shown.get(place, 0)
             if len(text) > shown:
                 answer.shown[place] = len(text)
@@ -203,7 +215,7 @@ class ServedModel:
         first, number = place[0] * answer.request.fields["n"], answer.request.fields["n"]
         return [first + place[1]] if answer.num_texts > 1 else [first + text for text in range(number)]
 
-    def _num_to_stop(self, prompt: list[int], ids: list[int], stops: Sequence[str]) -> int | None:
+    def _num_to_stop(self, prompt: ReadPrompt, ids: list[int], stops: Sequence[str]) -> int | None:
         """Return the number of ids whose text has one of ``stops``; None if there is none."""
 
         def has_stop(number: int) -> bool:
@@ -225,6 +237,8 @@ class ServedModel:
         self._check(fields)
         if not self._can_write:
             raise RequestError(f"{self.name} writes no text, its task is {self.task}; ask for /v1/embeddings")
+        if "messages" in fields:
+            fields = self._with_chat_prompt(fields)
         if fields["prompt"] is None:
             raise RequestError("give a prompt", param="prompt")
         for name, families in _FAMILIES.items():
@@ -237,6 +251,21 @@ class ServedModel:
             self._check_room(len(ids), fields["max_tokens"])
             prompts.append(ReadPrompt(ids, fields, num_special=num_special, seed=(seed + index) % 2**31))
         return prompts
+
+    def _with_chat_prompt(self, fields: dict[str, Any]) -> dict[str, Any]:
+        """Return the fields of a chat with its prompt's ids, and with a number of new tokens."""
+        if self.chat is None:
+            raise RequestError(f"{self.name} has no chat template; ask for /v1/completions")
+        if fields["messages"] is None:
+            raise RequestError("give messages", param="messages")
+        ids, most = self.chat.ids(fields["messages"]), self.limits.new_tokens
+        if not ids:
+            raise RequestError("the model's chat template writes nothing for the messages", param="messages")
+        if self._max_positions is not None:
+            before = 0 if self._family == "encoder_decoder" else len(ids) - 1
+            most = max(min(most, self._max_positions - before), 1)
+        wanted = fields["max_tokens"]
+        return fields | {"prompt": [ids], "max_tokens": most if wanted is None else wanted}
 
     def _read_inputs(self, fields: dict[str, Any]) -> list[ReadPrompt]:
         self._check(fields)
@@ -309,7 +338,7 @@ class ServedModel:
     def _completion(self, read: ReadPrompt, new: list[int]) -> Completion:
         prompt, num_special, fields = read.ids, read.num_special, read.fields
         has_ended = bool(new) and new[-1] in self._end_ids
-        text = self._new_text(prompt, new)
+        text = self._new_text(read, new)
         cuts = [index for stop in fields["stop"] or () if stop and (index := text.find(stop)) >= 0]
         text = text[: min(cuts)] if cuts else text
         shown = prompt[num_special:] if fields["echo"] else []
@@ -328,10 +357,13 @@ class ServedModel:
             return ""
         return self._tokenizer.decode(token_id for token_id in ids if token_id not in self._end_ids)
 
-    def _new_text(self, prompt: list[int], new: list[int]) -> str:
-        """Return the text of new ids; after a decoder's prompt with the space between, which decoding alone drops."""
-        if self._family == "decoder":
-            before, whole = self._text(prompt), self._text(prompt + new)
+    def _new_text(self, prompt: ReadPrompt, new: list[int]) -> str:
+        """Return the text of new ids; after a decoder's prompt with the space between, which decoding alone drops.
+
+        The answer of a chat is a text of its own.
+        """
+        if self._family == "decoder" and "messages" not in prompt.fields:
+            before, whole = self._text(prompt.ids), self._text(prompt.ids + new)
             if whole.startswith(before):
                 return whole[len(before) :]
         return self._text(new)

@@ -34,11 +34,12 @@ class TextWriter:
     Args:
       pretrained: A model that can write.
       num_rows: The most rows of a batch.
+      end_ids: Ids that end a text.
     """
 
-    def __init__(self, pretrained: Pretrained, *, num_rows: int):
+    def __init__(self, pretrained: Pretrained, *, num_rows: int, end_ids: tuple[int, ...]):
         opened = pretrained.checkpoint
-        self._pretrained, self._family, self._end_ids = pretrained, opened.family, opened.end_ids
+        self._pretrained, self._family, self._end_ids = pretrained, opened.family, end_ids
         self._mesh, self._positions = opened.mesh, opened.max_positions
         self._graphdef, self._params = parameters.split(pretrained.model)
         counts = [1]

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 import t5x_like
 from t5x_like.serving.application import build_application
-from t5x_like.serving.request_fields import Limits, completion_fields
+from t5x_like.serving.request_fields import Limits, chat_fields, completion_fields
 from t5x_like.serving.served_model import ServedModel
 
 
@@ -95,7 +95,8 @@ def test_pages_need_nothing_from_elsewhere(gpt2):
         ({"prompt": "a", "stop": ["a"] * 5}, "give a text, or at most 4 of them"),
         ({"prompt": "a", "echo": 1}, "echo is 1; give true or false"),
         ({"prompt": "a", "seed": 2**64}, "seed is"),
-        ({"prompt": "a", "stream": True}, "stream is true; give false, as stream is not supported"),
+        ({"prompt": "a", "stream": 1}, "stream is 1; give true or false"),
+        ({"prompt": "a", "suffix": "b"}, 'suffix is "b"; give "", as suffix is not supported'),
         ({"prompt": "a", "best_of": 3}, "best_of is 3; give 1"),
         ({"prompt": "a", "max_token": 3}, "there is no field \"max_token\"; did you mean 'max_tokens'?"),
     ],
@@ -133,7 +134,7 @@ def test_a_model_says_what_it_cannot_do(t5, bert):
 
 def test_another_model_path_or_method_does_not_exist(gpt2):
     assert refused(gpt2, model="gpt3", prompt="a") == (404, "there is no model 'gpt3' here, only 'gpt2'")
-    assert refused(gpt2, "/v1/chat/completions")[0] == 404
+    assert refused(gpt2, "/v1/responses")[0] == 404
     answer = gpt2.get("/v1/completions")
     assert answer.status_code == 405
     assert "GET /v1/completions: Method Not Allowed; see /docs" in answer.json()["error"]["message"]
@@ -169,12 +170,14 @@ JSON = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
     max_leaves=6,
 )
-FIELDS = st.dictionaries(st.sampled_from([*completion_fields(Limits()), "input", "x"]), JSON, max_size=5)
+NAMES = [*completion_fields(Limits()), *chat_fields(Limits()), "input", "x"]
+FIELDS = st.dictionaries(st.sampled_from(NAMES), JSON, max_size=5)
 
 
 @settings(max_examples=60)
 @given(
-    path=st.sampled_from(["/v1/completions", "/v1/embeddings"]), body=JSON | FIELDS | st.binary(max_size=20)
+    path=st.sampled_from(["/v1/completions", "/v1/chat/completions", "/v1/embeddings"]),
+    body=JSON | FIELDS | st.binary(max_size=20),
 )
 def test_any_body_gets_an_answer(gpt2, path, body):
     content = body if isinstance(body, bytes) else json.dumps(body).encode()

@@ -97,13 +97,40 @@ class ChatTask(FileTask[Conversation]):
         Raises:
           ValueError: The template ends answers by ordinary text.
         """
-        end = self.writing.answer_end
+        end = self.answer_end_in(self.tokenizer)
         if end is None:
             raise ValueError(
                 f"task {self.name!r}: no special string of the template ends an answer, so a model's own would not "
                 "stop; add {eos} after {content}"
             )
-        return self._special(self.tokenizer)[end]
+        return end
+
+    def answer_end_in(self, tokenizer: Tokenizer) -> int | None:
+        """Return the id that ends an answer; ``None`` if the template ends answers by ordinary text."""
+        end = self.writing.answer_end
+        return None if end is None else self._special(tokenizer)[end]
+
+    def prompt_ids(self, messages: Messages, tokenizer: Tokenizer) -> list[int]:
+        """Return the ids of a conversation up to the place where the next answer begins.
+
+        Args:
+          messages: Pairs of role and content.
+          tokenizer: Tokenizer of the model.
+
+        Raises:
+          ValueError: The template has no turn for a role.
+        """
+        unknown = next((role for role, _ in messages if role not in self.writing.roles), None)
+        if unknown is not None:
+            raise ValueError(
+                f"the template has no turn for {unknown!r}, only for {', '.join(self.writing.roles)}"
+            )
+        special = self._special(tokenizer)
+        return [
+            token_id
+            for part in self.writing.write(messages, add_generation_prompt=True)
+            for token_id in ([special[part.text]] if part.is_special else tokenizer.encode(part.text))
+        ]
 
     def shown(self, row: Conversation) -> dict[str, object]:
         return {"messages": [f"{role}: {content}" for role, content in row.messages]}

@@ -75,14 +75,21 @@ class ChatTemplate:
         after = self.turns[self.answering_role].split(CONTENT)[1]
         return next((part.text for part in self._parts(after) if part.is_special), None)
 
-    def write(self, messages: Sequence[tuple[str, str]]) -> list[ChatPart]:
+    def write(
+        self, messages: Sequence[tuple[str, str]], *, add_generation_prompt: bool = False
+    ) -> list[ChatPart]:
         """Format a conversation of (role, content).
+
+        Args:
+          messages: Pairs of role and content.
+          add_generation_prompt: Add the text before an answer, which a model continues.
 
         Returns:
           Parts in order; adjacent texts are joined unless an answer begins or ends between them.
         """
         parts: list[ChatPart] = []
-        for part in self._turns(messages):
+        prompt = self.turns[self.answering_role].split(CONTENT)[0] if add_generation_prompt else ""
+        for part in (*self._turns(messages), *self._parts(prompt)):
             last = parts[-1] if parts else None
             if last and not last.is_special and not part.is_special and last.is_answer == part.is_answer:
                 parts[-1] = last._replace(text=last.text + part.text)

@@ -90,7 +90,36 @@ class HuggingFaceTokenizer(Tokenizer):
 
     @functools.cached_property
     def _engine(self) -> "tokenizers.Tokenizer":
-        return _build(_rename(self.definition, self._hidden))
+        return _build(_rename(self.definition, self._hidden, self._engine_secret))
+
+    @functools.cached_property
+    def _engine_secret(self) -> str:
+        """Random text before hidden pieces, which no text can contain."""
+        return secrets.token_hex(16)
+
+    @functools.cached_property
+    def special_pieces(self) -> dict[str, int]:
+        """Implement ``Tokenizer``: added tokens, and pieces with a role; others are text to the library."""
+        special = {
+            self._pieces[token_id]: token_id
+            for token_id in self.special.by_role.values()
+            if token_id is not None
+        }
+        return special | self._added_special
+
+    @functools.cached_property
+    def _added_special(self) -> dict[str, int]:
+        tokens = self.definition["added_tokens"]
+        return {token["content"]: token["id"] for token in tokens if token["content"] in self._hidden}
+
+    def encode_parts(self, parts: Sequence[str | int]) -> list[int]:
+        """Implement ``Tokenizer``; white space around added tokens counts as the library has it."""
+        if not {part for part in parts if isinstance(part, int)} <= set(self._added_special.values()):
+            return super().encode_parts(parts)
+        texts = (
+            f"{self._engine_secret}{self._pieces[part]}" if isinstance(part, int) else part for part in parts
+        )
+        return self.encode("".join(texts))
 
     @functools.cached_property
     def _engine_for_decoding(self) -> "tokenizers.Tokenizer":
@@ -179,9 +208,8 @@ def _unknown(model: Mapping[str, Any], numbers: Mapping[str, int]) -> int | None
     return numbers.get(model.get("unk_token") or "")
 
 
-def _rename(definition: Definition, hidden: frozenset[str]) -> Definition:
+def _rename(definition: Definition, hidden: frozenset[str], secret: str) -> Definition:
     """Rename hidden pieces to strings with a random secret, which no text can contain; ids stay."""
-    secret = secrets.token_hex(16)
 
     def rename(piece: str) -> str:
         return f"{secret}{piece}" if piece in hidden else piece

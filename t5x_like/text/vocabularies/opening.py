@@ -13,7 +13,13 @@ from t5x_like.io.paths import find_file
 from t5x_like.text.vocabularies.added_tokens import ordinary_contents
 from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
 from t5x_like.text.vocabularies.gguf_vocabulary import holds_vocabulary, is_gguf, read_gguf_vocabulary
-from t5x_like.text.vocabularies.read_vocabulary import OUR_CHARACTERS, OUR_WORDS, Files, read_vocabulary
+from t5x_like.text.vocabularies.read_vocabulary import (
+    CHAT_TEMPLATE,
+    OUR_CHARACTERS,
+    OUR_WORDS,
+    Files,
+    read_vocabulary,
+)
 from t5x_like.text.vocabularies.tiktoken_tokenizer import open_by_name
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, pad_size
 
@@ -29,7 +35,8 @@ _OUR_FILES = {OUR_WORDS: "words.json", OUR_CHARACTERS: "characters.json"}
 # Classes whose tokenizer.json was made from the model by rules that changed with transformers' versions.
 _MADE_FROM_A_MODEL = ("T5Tokenizer", "T5TokenizerFast", "MT5Tokenizer", "MT5TokenizerFast")
 _COMPANIONS = (
-    "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt"
+    "vocab.json", "merges.txt", "tokenizer_config.json", "special_tokens_map.json", "added_tokens.json", "vocab.txt",
+    CHAT_TEMPLATE,
 )  # fmt: skip
 
 

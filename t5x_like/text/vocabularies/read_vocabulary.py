@@ -15,6 +15,9 @@ from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, Huggin
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 OUR_WORDS, OUR_CHARACTERS = "t5x_like words", "t5x_like characters"
+CHAT_TEMPLATE = (
+    "chat_template.jinja"  # transformers' file since version 4.43; it overrules tokenizer_config.json
+)
 _KINDS = (
     "a SentencePiece .model, a tokenizer.json, BERT's vocab.txt, vocab.json with merges.txt, a .tiktoken file, a .gguf "
     "file, or what `t5x-like vocabulary learn` writes"
@@ -41,8 +44,11 @@ class Files(NamedTuple):
         return read_json(self.companions[name], dict)
 
     def configuration(self) -> dict[str, Any]:
-        """Return the companion files' settings of special pieces and text normalization."""
-        return {**self.json("special_tokens_map.json"), **self.json("tokenizer_config.json")}
+        """Return the companion files' settings of special pieces, text normalization and chats."""
+        configuration = {**self.json("special_tokens_map.json"), **self.json("tokenizer_config.json")}
+        if (template := self.companions.get(CHAT_TEMPLATE)) is not None:
+            configuration["chat_template"] = as_path(template).read_text(encoding="utf-8")
+        return configuration
 
 
 def read_vocabulary(files: Files, num_sentinels: int, lower_case: bool | None) -> Tokenizer:

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from t5x_like.io.damaged_files import refusing_damage
+from t5x_like.text.vocabularies.roles import is_markup
 from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 # Longer texts are encoded in parts, and batches are limited, because libraries use up to 100 bytes per character.
@@ -32,7 +33,8 @@ class Tokenizer(abc.ABC):
       vocab_size: Number of ids, sentinels included.
       adds_bos: Whether texts that a model reads begin with bos; None if the vocabulary's files don't say.
       adds_eos: Whether they end with eos, likewise.
-      chat_template: Jinja template of conversations, or a list of named ones, from ``tokenizer_config.json``.
+      chat_template: Jinja template of conversations, or a list of named ones, from ``chat_template.jinja`` or
+        ``tokenizer_config.json``.
     """
 
     kind: ClassVar[str]
@@ -107,6 +109,25 @@ class Tokenizer(abc.ABC):
                 else:
                     encoded.extend(self._encode(group))
         return encoded
+
+    @functools.cached_property
+    def special_pieces(self) -> dict[str, int]:
+        """Ids of pieces that no text is encoded to, by piece; a chat template writes them as text."""
+        special = set(self.special.by_role.values())
+        pieces = enumerate(map(self.piece, range(self.vocab_size)))
+        return {piece: token_id for token_id, piece in pieces if token_id in special or is_markup(piece)}
+
+    def encode_parts(self, parts: Sequence[str | int]) -> list[int]:
+        """Return the ids of texts with special ids between them.
+
+        Args:
+          parts: Texts, and ids of ``special_pieces``.
+        """
+        return [
+            token_id
+            for part in parts
+            for token_id in ([part] if isinstance(part, int) else self.encode(part))
+        ]
 
     def decode(self, ids: Iterable[int]) -> str:
         """Return the text of ids up to the first end of sequence; sentinels become ``<extra_id_k>``.
