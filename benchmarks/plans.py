@@ -51,9 +51,10 @@ def _t5(size: str, topology: str, mesh: str, *settings: str) -> Program:
     return Program((_PRETRAIN_T5, f"gin/models/t5_1_1/{size}.gin"), topology, mesh, settings)
 
 
-def _xxl(mesh: str, remat: str) -> Program:
+def _xxl(mesh: str, remat: str, *settings: str) -> Program:
     """Return the settings of T5X's published XXL configuration."""
-    return Program((_XXL,), "v5p:4x4x4", mesh, ("BATCH_SIZE=512", "TARGETS_LENGTH=128", f"REMAT={remat}"))
+    sizes = ("BATCH_SIZE=512", "TARGETS_LENGTH=128", f"REMAT={remat}")
+    return Program((_XXL,), "v5p:4x4x4", mesh, (*sizes, *settings))
 
 
 PROGRAMS = {
@@ -74,6 +75,7 @@ PROGRAMS = {
     "t5_1_1_xxl_v5p_model_axis_offloaded": _xxl("fsdp=16,model=4", "minimal_offloaded"),
     "t5_1_1_xxl_v5p_model_axis_of_2_offloaded": _xxl("fsdp=32,model=2", "minimal_offloaded"),
     "t5_1_1_xxl_v5p_model_axis_save_dot_except_mlp": _xxl("fsdp=16,model=4", "save_dot_except_mlp"),
+    "t5_1_1_xxl_v5p_model_axis_in_two_parts": _xxl("fsdp=16,model=4", "minimal", "NUM_MICROBATCHES=2"),
 }
 
 _CAUSAL_LM = "gin/recipes/objectives/king_james.gin"  # with OBJECTIVE_NAME=causal_lm

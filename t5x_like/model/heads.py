@@ -16,6 +16,7 @@ from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.pooler import Pooler, PoolerConfig
 from t5x_like.model.layers.transform import Transform, TransformConfig
+from t5x_like.partitioning.activations import constrain_inner, gather_output
 
 # Site of a family's dropout key that heads draw from; stacks use those before it.
 HEADS_SITE = 3
@@ -138,7 +139,9 @@ class LMHead(nnx.Module):
           x: Outputs of the stack.
           table: Word embeddings, which a tied layer needs.
         """
-        return DeferredLogits(x, self, table) if self.deferred else self.logits(x, table)
+        if self.deferred:
+            return DeferredLogits(x, self, table)
+        return constrain_inner(self.logits(gather_output(x), table), -1)
 
     def logits(self, x: Float[Array, "B L D"], table: Embedding | None) -> Float[Array, "B L V"]:
         """Return float32 logits; in bfloat16, logits near 30 would be rounded to multiples of 0.125.

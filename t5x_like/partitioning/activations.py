@@ -105,6 +105,21 @@ def gather_tokens(activations: jax.Array) -> jax.Array:
     return activations
 
 
+@jax.custom_vjp
+def gather_output(activations: jax.Array) -> jax.Array:
+    """Undo the split of tokens along ``model`` for the readers of a stack's output; inside jit.
+
+    All layers of a decoder read one gathered array. Each reader's gradient is split again, so that sums of them are.
+    """
+    return gather_tokens(activations)
+
+
+gather_output.defvjp(
+    lambda activations: (gather_output(activations), None),
+    lambda _, gradient: (constrain_tokens(gradient),),
+)
+
+
 def constrain_inner(activations: jax.Array, axis: int) -> jax.Array:
     """Shard activations inside a layer along ``model``; inside jit.
 

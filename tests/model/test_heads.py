@@ -1,12 +1,17 @@
-"""What classifiers of sequences read."""
+"""What classifiers of sequences read, and logits on a mesh."""
 
 import jax
 import jax.numpy as jnp
 import pytest
+from jax.sharding import NamedSharding, PartitionSpec
 
-from t5x_like.model.heads import Heads
+from t5x_like.model.heads import Heads, LMHead, LMHeadConfig, whole_logits
+from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.pooler import Pooler, PoolerConfig
 from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
+from t5x_like.partitioning.activations import constrain_tokens
+from t5x_like.partitioning.mesh import MeshConfig
+from t5x_like.partitioning.rules import BATCH_MESH_AXES
 
 
 @pytest.mark.parametrize(
@@ -40,3 +45,15 @@ def test_scores_of_a_decoder_may_have_dropout_of_their_own(task):
 
     assert jnp.array_equal(scores(None), scores(0.0))
     assert not jnp.array_equal(scores(0.5), scores(0.0))
+
+
+def test_devices_along_model_have_logits_of_their_own_words():
+    mesh = MeshConfig(data=2, fsdp=2, model=2).build()
+    sizes = EmbeddingsConfig(vocab_size=16, embed_dim=8, pad_vocab_to_multiple_of=16)
+    head = LMHead(LMHeadConfig(tie_word_embeddings=False), sizes, 8, key=jax.random.key(0))
+    x = jax.random.normal(jax.random.key(1), (8, 4, 8))
+    with jax.set_mesh(mesh):
+        logits = jax.jit(lambda x: whole_logits(head(constrain_tokens(x), None)))(x)
+    spec = PartitionSpec(BATCH_MESH_AXES, None, "model")
+    assert logits.sharding.is_equivalent_to(NamedSharding(mesh, spec), 3)
+    assert jnp.allclose(logits, head.logits(x, None), atol=1e-6)

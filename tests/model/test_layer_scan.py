@@ -9,6 +9,7 @@ import pytest
 
 from t5x_like.model import parameters
 from t5x_like.model.families.family import predict
+from t5x_like.model.heads import whole_logits
 from tests.model.zoo.tiny_models import TINY
 from tests.training.test_every_architecture import batch_for
 from tests.training.test_trainable import count_products
@@ -95,3 +96,27 @@ def test_trained_layers_have_their_gradients_and_frozen_ones_cost_nothing(name, 
 
     costs = [count_products(jax.make_jaxpr(jax.grad(each))(trained).jaxpr) for each in (of_part, unmarked)]
     assert costs[0] < costs[1]
+
+
+def test_gradients_of_a_loop_on_tpus_are_those_that_the_types_say(monkeypatch):
+    config = replace(TINY["mt5"], compute_dtype="bfloat16", remat="minimal", num_encoder_layers=3)
+    graphdef, params = parameters.split(config.build(jax.random.key(0)))
+    selection = parameters.select(params, ("encoder/layers[1:]/*", "decoder/*"))
+    trained, frozen = parameters.partition(params, selection)
+    marked = parameters.mark_trained(graphdef, params, selection)
+    batch = jax.tree.map(jnp.asarray, batch_for(config, 0))
+
+    def loss(weights):
+        logits = predict(
+            parameters.merge(marked, parameters.combine(weights, frozen, selection)), batch
+        ).logits
+        assert logits is not None
+        return jnp.sum(jnp.sin(whole_logits(logits)))
+
+    def gradients():
+        return jax.jit(jax.grad(loss), compiler_options={"xla_allow_excess_precision": False})(trained)
+
+    elsewhere = gradients()
+    monkeypatch.setattr("t5x_like.model.layers.layer_scan.platform", lambda: "tpu")
+    jax.tree.map(np.testing.assert_array_equal, gradients(), elsewhere)
+    assert all(np.any(each != 0) for each in jax.tree.leaves(elsewhere))

@@ -3,12 +3,14 @@
 from dataclasses import replace
 
 import jax
+import jax.extend
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
 
-from t5x_like.model.layers.linear import Linear, matmul
+from t5x_like.model.layers.linear import Linear, matmul, narrow_gradients
+from t5x_like.model.layers.remat import with_remat
 from tests.model.zoo.tiny_models import TINY
 
 NUM_ROWS = 4096
@@ -55,3 +57,56 @@ def test_projections_of_a_model_sum_their_gradients_in_float32():
         for _, each in nnx.iter_modules(TINY["llama"].build(jax.random.key(0)))
         if isinstance(each, Linear)
     )
+
+
+NUM_LAYERS, WIDTH = 3, 8
+
+
+def _stacked_layers() -> Linear:
+    keys = jax.random.split(jax.random.key(0), NUM_LAYERS)
+    return jax.vmap(lambda key: Linear(WIDTH, WIDTH, axes=("embed", "mlp"), key=key))(keys)
+
+
+def _narrow_scan(body, x, layers):
+    return jax.lax.scan(body, x, narrow_gradients(layers, x.dtype))
+
+
+def _gradient_of_a_loop(loop):
+    def run_layer(x, layer):
+        return jnp.tanh(layer(x)), None
+
+    def loss(layers):
+        x = jnp.linspace(-1.0, 1.0, 4 * WIDTH).reshape(4, WIDTH).astype(jnp.bfloat16)
+        return jnp.sum(loop(with_remat(run_layer, "minimal"), x, layers)[0].astype(jnp.float32))
+
+    return jax.grad(loss)
+
+
+def _stacked_results(jaxpr, of_shape):
+    """Types of the arrays of a shape that loops return."""
+    types = set()
+    for equation in jaxpr.eqns:
+        if equation.primitive.name == "scan":
+            types |= {str(each.aval.dtype) for each in equation.outvars if each.aval.shape == of_shape}
+        for part in jax.extend.core.jaxprs_in_params(equation.params):
+            types |= _stacked_results(part, of_shape)
+    return types
+
+
+def test_a_loop_stacks_gradients_of_kernels_in_the_type_of_activations():
+    layers, shape = _stacked_layers(), (NUM_LAYERS, WIDTH, WIDTH)
+    narrow, plain = _gradient_of_a_loop(_narrow_scan), _gradient_of_a_loop(jax.lax.scan)
+    assert _stacked_results(jax.make_jaxpr(plain)(layers).jaxpr, shape) == {"float32"}
+    assert _stacked_results(jax.make_jaxpr(narrow)(layers).jaxpr, shape) == {"bfloat16"}
+    rounded = {"xla_allow_excess_precision": False}  # as the types say
+    gradients = [jax.jit(each, compiler_options=rounded)(layers).kernel[...] for each in (narrow, plain)]
+    assert gradients[0].dtype == jnp.float32
+    assert np.any(gradients[0] != 0)
+    np.testing.assert_array_equal(*gradients)
+
+
+def test_a_loop_leaves_kernels_alone_whose_gradients_are_summed_in_float32():
+    layers = _stacked_layers()
+    layers.has_float32_gradient = True
+    jaxpr = jax.make_jaxpr(_gradient_of_a_loop(_narrow_scan))(layers).jaxpr
+    assert _stacked_results(jaxpr, (NUM_LAYERS, WIDTH, WIDTH)) == {"float32"}

@@ -12,6 +12,7 @@ from t5x_like.partitioning.activations import (
     constrain_rows,
     constrain_state,
     constrain_tokens,
+    gather_output,
     gather_tokens,
     gather_weight,
 )
@@ -66,6 +67,16 @@ def test_layers_leave_the_tokens_where_context_has_cut_them():
     assert out.sharding.is_equivalent_to(NamedSharding(LONG, P(BATCH_MESH_AXES, "context", "model")), 4)
 
 
+def test_readers_of_an_output_split_its_gradient():
+    def gradient(x):
+        return jax.grad(lambda x: jnp.sum(gather_output(x) ** 2))(x)
+
+    array = jnp.arange(8.0 * 4 * 6).reshape(8, 4, 6)
+    out = _sharded(gradient, array)
+    assert out.sharding.is_equivalent_to(NamedSharding(MESH, P(BATCH_MESH_AXES, "model")), 3)
+    np.testing.assert_array_equal(out, 2 * array)
+
+
 @pytest.mark.parametrize(
     ("function", "shape", "spec"),
     [
@@ -73,6 +84,7 @@ def test_layers_leave_the_tokens_where_context_has_cut_them():
         (constrain_tokens, (8, 3, 6), P(BATCH_MESH_AXES)),  # 2 don't divide 3 tokens
         (constrain_tokens, (7, 4, 6), P()),
         (gather_tokens, (8, 4, 6), P(BATCH_MESH_AXES)),
+        (gather_output, (8, 4, 6), P(BATCH_MESH_AXES)),
         (partial(constrain_inner, axis=-1), (8, 4, 6), P(None, None, "model")),
         (partial(constrain_inner, axis=2), (8, 4, 5, 2), P()),  # nor 5 heads
         (constrain_state, (8, 4, 6), P(BATCH_MESH_AXES)),

@@ -20,6 +20,7 @@ from t5x_like.model.layers.masks import AttentionMask, causal_mask, real_tokens,
 from t5x_like.model.layers.rolling_cache import rolling_context
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
+from t5x_like.partitioning.activations import gather_output
 
 
 @config_class
@@ -104,7 +105,7 @@ class EncoderDecoder(nnx.Module):
             mask=AttentionMask(query_segment_ids=segment_ids, key_segment_ids=segment_ids, causal=True),
             real=real_tokens(segment_ids),
             positions=batch.decoder_positions,
-            encoded=encoded.output,
+            encoded=gather_output(encoded.output),
             encoded_mask=AttentionMask(
                 query_segment_ids=segment_ids,
                 key_segment_ids=self._with_virtual(batch.encoder_segment_ids),

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 from jaxtyping import PyTree
 
 from t5x_like.model.automatic_choices import note_choice, platform
+from t5x_like.model.layers.linear import narrow_gradients
 from t5x_like.model.layers.modules import is_weight
 
 # Metadata of a stacked weight of which some layers are trained: a bool for each. Set by ``parameters.mark_trained``.
@@ -37,6 +38,8 @@ def scan_layers(
       loop: ``False`` writes the layers one after another into the program; ``"auto"`` does so on GPUs.
     """
     unroll = not _loops(loop)
+    if not unroll and platform() == "tpu":  # other compilers may compute these gradients in more digits
+        layers = narrow_gradients(layers, jax.tree.leaves(carry)[0].dtype)
     edges = _edges(layers)
     if len(edges) == 2:
         return jax.lax.scan(body, carry, layers, unroll=unroll or 1)

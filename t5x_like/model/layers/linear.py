@@ -10,8 +10,9 @@ import jax.numpy as jnp
 from flax import nnx
 from jax.ad_checkpoint import checkpoint_name
 from jax.typing import DTypeLike
-from jaxtyping import Array, Float, Key
+from jaxtyping import Array, Float, Key, PyTree
 
+from t5x_like.model.automatic_choices import platform
 from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.quantized_matmul import Quantization, quantized_matmul
 from t5x_like.model.layers.remat import OUTPUT_NAMES
@@ -97,7 +98,8 @@ class Linear(nnx.Module):
     ``adapter`` is ``None``, or the name of the attribute with a module that changes the layer (see ``adapt``).
     ``quantization`` is ``None``, or the type in which products are computed (see ``quantize_projections``).
     ``has_float32_gradient`` is ``False``, or the gradient of the kernel is summed in float32 (see
-    ``sum_gradients_in_float32``).
+    ``sum_gradients_in_float32``). ``carrier`` is ``None``, or takes the gradient out of a loop (see
+    ``narrow_gradients``).
 
     Args:
       num_inputs: Width of inputs.
@@ -124,6 +126,7 @@ class Linear(nnx.Module):
         self.adapter: str | None = None
         self.quantization: Quantization | None = None
         self.has_float32_gradient = False
+        self.carrier: nnx.Param | None = None
 
     def __call__(
         self, x: Float[Array, "*rows D"], *, output_dtype: jnp.dtype | None = None
@@ -160,6 +163,7 @@ class Linear(nnx.Module):
           output_dtype: Type of sums and outputs; None for that of the inputs.
         """
         kernel = self.kernel[...]
+        kernel = kernel if self.carrier is None else _carried(kernel, self.carrier[...])
         kernel = kernel if self.has_float32_gradient else kernel.astype(x.dtype)
         if self.quantization is not None and output_dtype is None:
             y = quantized_matmul(x, kernel.astype(x.dtype), self.quantization)
@@ -215,6 +219,9 @@ def _multiply_backward(
         of_kernel = product(x, gradient, ((rows, rows), ((), ())))
     else:
         of_kernel = product(gradient, x, ((rows, rows), ((), ()))).T
+    if output_dtype is not None and platform() == "tpu":
+        # Otherwise XLA keeps the gradients of logits until the optimizer needs the kernel's.
+        of_x, of_kernel = jax.lax.optimization_barrier((of_x, of_kernel))
     return of_x.astype(x.dtype), of_kernel.astype(kernel.dtype)
 
 
@@ -241,6 +248,58 @@ def sum_gradients_in_float32(model: nnx.Module) -> None:
     """
     for linear in _projections(model):
         linear.has_float32_gradient = True
+
+
+def narrow_gradients(tree: PyTree, dtype: DTypeLike) -> PyTree:
+    """Let gradients of projections' kernels leave a loop over layers in the type of activations.
+
+    They are computed in that type. Otherwise they are widened in each pass, and the loop stacks those of all layers:
+    twice the memory. Here they are widened after the loop.
+
+    Args:
+      tree: Modules with stacked layers, before the loop.
+      dtype: Type of activations.
+
+    Returns:
+      Other modules around the same kernels. ``Linear.carrier`` has their gradients.
+    """
+    tree = jax.tree.map(lambda leaf: leaf, tree)  # other modules around the same arrays
+    for module in jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, nnx.Module)):
+        for linear in _projections(module) if isinstance(module, nnx.Module) else ():
+            is_wider = jnp.promote_types(linear.kernel.dtype, dtype) != dtype
+            if is_wider and linear.adapter is None and not linear.has_float32_gradient:
+                kernel, metadata = linear.kernel[...], linear.kernel.get_metadata()
+                linear.carrier = nnx.data(nnx.Param(_carrier(kernel, jnp.dtype(dtype)), **metadata))
+                linear.kernel = nnx.Param(jax.lax.stop_gradient(kernel), **metadata)
+    return tree
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _carrier(kernel: Array, dtype: jnp.dtype) -> Array:
+    """Return zeros whose gradient is that of the kernel."""
+    return jnp.zeros(kernel.shape, dtype)
+
+
+_carrier.defvjp(
+    lambda kernel, dtype: (_carrier(kernel, dtype), None),
+    lambda _dtype, _, gradient: (gradient.astype(jnp.float32),),
+)
+
+
+@jax.custom_vjp
+def _carried(kernel: Array, carrier: Array) -> Array:
+    """Return the kernel in the type of the carrier, which has its gradient.
+
+    XLA for TPUs moves a conversion alone out of the loop, and keeps the kernels of all layers in both types.
+    """
+    info = jnp.finfo(carrier.dtype)
+    return jax.lax.reduce_precision(kernel, info.nexp, info.nmant).astype(carrier.dtype)
+
+
+_carried.defvjp(
+    lambda kernel, carrier: (_carried(kernel, carrier), None),
+    lambda _, gradient: (None, gradient),
+)
 
 
 def _projections(model: nnx.Module) -> Iterator[Linear]:
