@@ -274,7 +274,7 @@ class RollingBatch:
             (first.own if self._is_decoder else first.encoded).keys.shape[-2] - 2 - self._is_decoder
         )
         no_rows = jnp.zeros(0, jnp.int32)
-        return Drawn(
+        empty = Drawn(
             last=no_rows,
             ended=jnp.zeros(0, bool),
             counts=no_rows,
@@ -290,6 +290,7 @@ class RollingBatch:
             ),
             cache=empty_rolling(shapes),
         )
+        return jax.tree.map(np.asarray, empty)  # arrays of one process have no place on a mesh of several
 
     def _prefill(self, params: Parameters, prompts: Array, mask: Array) -> tuple[Array, Any]:
         model = unrolled(parameters.merge(self._graphdef, params))
