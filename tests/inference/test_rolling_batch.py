@@ -1,5 +1,7 @@
 """Rows of a rolling batch get the texts that each prompt gets alone, whenever it joins."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,6 +13,8 @@ from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.rolling_batch import PromptRow, RollingBatch
 from t5x_like.inference.sampling import row_keys
 from t5x_like.model import parameters
+from t5x_like.model.adapters import PrefixTuning, PromptTuning
+from t5x_like.model.zoo.t5_lm import T5LanguageModelConfig
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
 from tests.model.zoo.tiny_models import TINY
@@ -28,6 +32,16 @@ DECODERS = (
     "qwen3",
 )
 ENCODER_DECODERS = ("bart", "longt5_local", "mt5", "t5_1_0")
+# Names end with _lm for decoders.
+OTHERS = {
+    "prefix_lm": T5LanguageModelConfig(
+        vocab_size=61, model_dim=16, mlp_dim=24, num_heads=2, head_dim=8, num_layers=2, reads_prefixes=True
+    ),
+    "prompt_tuned_lm": replace(TINY["llama"], adapter=PromptTuning(length=3)),
+    "prefix_tuned_lm": replace(TINY["llama"], adapter=PrefixTuning(length=3)),
+    "prompt_tuned": replace(TINY["t5_1_0"], adapter=PromptTuning(length=3)),
+    "shared_stacks": replace(TINY["mt5"], share_stacks=True, num_decoder_layers=2),
+}
 LENGTHS = (3, 8, 1, 5, 2, 7, 4, 6, 1, 3, 5)
 NEW = (8, 1, 5, 3, 8, 2, 6, 8, 7, 4, 8)
 KEYS = np.asarray(jax.random.key_data(row_keys(jax.random.key(3), len(LENGTHS))))
@@ -35,11 +49,11 @@ ENDS = (5, 11)
 
 
 def built(name):
-    config = TINY[name]
+    config = OTHERS.get(name) or TINY[name]
     graphdef, params = parameters.split(config.build(jax.random.key(0)))
     rng = np.random.default_rng(0)
     prompts = [rng.integers(2, config.vocab_size, length).tolist() for length in LENGTHS]
-    return graphdef, params, prompts, name in DECODERS
+    return graphdef, params, prompts, name in DECODERS or name.endswith("_lm")
 
 
 def rolling(graphdef, is_decoder, **options):
@@ -88,6 +102,17 @@ def test_rows_have_the_texts_that_their_prompts_have_alone(name, temperature):
     expected = together(graphdef, params, prompts, is_decoder, temperature=temperature)
     assert [written[index] for index in range(len(prompts))] == expected
     assert any(row[-1] in ENDS for row in expected) or temperature == 0
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_rows_see_what_comes_before_their_prompts(name):
+    graphdef, params, prompts, is_decoder = built(name)
+    batch = rolling(graphdef, is_decoder)
+    for index, prompt in enumerate(prompts):
+        batch.add(index, PromptRow(prompt, NEW[index], 0.8, key=KEYS[index]))
+    written = read_out(batch, params)
+    expected = together(graphdef, params, prompts, is_decoder, temperature=0.8)
+    assert [written[index] for index in range(len(prompts))] == expected
 
 
 def test_rows_of_other_settings_share_a_batch():
