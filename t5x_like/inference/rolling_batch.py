@@ -204,7 +204,7 @@ class RollingBatch:
             self._sizes = sizes
             self._active = dict(enumerate(self._active.values()))
             self._rows = dict(enumerate(self._rows.values()))
-        size = self._few if number > 1 else min(self._few, row_groups(self._mesh))
+        size = next((count for count in self._row_counts if count >= min(number, self._few)), self._few)
         for start in range(0, number, size):
             self._add_rows(params, joining[start : start + size], size)
         for _ in joining:

@@ -146,7 +146,8 @@ class ServedModel:
                         yield index, self._whole(answer)
                 if not answers:
                     return
-                for written in self._writer.advance():
+                streams = any(answer.request.fields.get("stream") for answer in answers.values())
+                for written in self._writer.advance(streams=streams):
                     (index, prompt), text = written.name
                     if index in answers:
                         yield from self._continue(index, answers[index], (prompt, text), written)

@@ -12,10 +12,8 @@ from t5x_like.model import parameters
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from t5x_like.serving.request_fields import RequestError
 
-_STEPS = 8  # tokens of each row between two looks at new requests
-_FEWER = (
-    4  # Rows of a batch shrink by this factor when they are not needed, as each number compiles programs.
-)
+_STEPS = 16  # tokens of each row between two looks at new requests
+_STREAMED_STEPS = 4
 _LOWEST_TEMPERATURE = 0.01  # lower ones overflow
 
 
@@ -42,10 +40,8 @@ class TextWriter:
         self._pretrained, self._family, self._end_ids = pretrained, opened.family, end_ids
         self._mesh, self._positions = opened.mesh, opened.max_positions
         self._graphdef, self._params = parameters.split(pretrained.model)
-        counts = [1]
-        while counts[-1] * _FEWER < num_rows:
-            counts.append(counts[-1] * _FEWER)
-        self._row_counts = [*counts, num_rows] if num_rows > 1 else counts
+        # Each compiles programs, so there are few.
+        self._row_counts = [*(1 << power for power in range((num_rows - 1).bit_length())), num_rows]
         self._batches: dict[LogitsProcessors | None, RollingBatch] = {}
         self._done: list[WrittenRow] = []
         try:
@@ -117,12 +113,16 @@ class TextWriter:
         for batch in self._batches.values():
             batch.clear()
 
-    def advance(self) -> list[WrittenRow]:
-        """Write some tokens, and return the texts so far."""
+    def advance(self, *, streams: bool) -> list[WrittenRow]:
+        """Write some tokens, and return the texts so far.
+
+        Args:
+          streams: Somebody waits for parts of texts, so there are few tokens.
+        """
         rows, self._done = self._done, []
         with self._pretrained.matmul_precision():
             for batch in self._batches.values():
-                rows += batch.advance(self._params, max_steps=_STEPS)
+                rows += batch.advance(self._params, max_steps=_STREAMED_STEPS if streams else _STEPS)
         return rows
 
     def _alone(
