@@ -23,6 +23,7 @@ from t5x_like.partitioning.rules import BATCH_MESH_AXES
 from t5x_like.partitioning.shard import batch_sharding, replicated, row_groups
 
 _SHORTEST = 32  # tokens
+_AHEAD = 8  # tokens of a row that there is always room for
 _PARTS = 4  # of the rows of a batch that prompts join together
 
 
@@ -149,6 +150,7 @@ class RollingBatch:
         self._sizes = _Sizes()
         self._active: dict[int, Hashable] = {}
         self._rows: dict[int, PromptRow] = {}
+        self._counts: dict[int, int] = {}  # new tokens of each active row
 
     def advance(self, params: Parameters, *, max_steps: int | None = None) -> list[WrittenRow]:
         """Continue the rows until there is room for waiting prompts, and return those that have ended.
@@ -169,16 +171,18 @@ class RollingBatch:
         fewer = max((count for count in self._row_counts if count < len(self._active)), default=0)
         left = num_rows - self._few if self._waiting else fewer
         num_ended = num_rows - max(min(left, len(self._active) - 1), 0)
-        steps = np.int32(np.iinfo(np.int32).max if max_steps is None else max_steps)
+        most = self._num_steps()
+        steps = most if max_steps is None else min(most, max_steps)
         self.programs.add(self._sizes)
-        self._drawn, report = self._decode(params, self._drawn, dropped, steps, np.int32(num_ended))
+        self._drawn, report = self._decode(params, self._drawn, dropped, np.int32(steps), np.int32(num_ended))
         ended, counts, tokens = map(np.asarray, report)
+        self._counts = {row: int(counts[row]) for row in self._active}
         progress = []
         for row, name in list(self._active.items()):
             if not ended[row] and max_steps is None:
                 continue
             if ended[row]:
-                del self._active[row], self._rows[row]
+                del self._active[row], self._rows[row], self._counts[row]
             if name in self._dropped:
                 self._dropped.discard(name)
             else:
@@ -191,7 +195,8 @@ class RollingBatch:
         if number < min(self._few, len(self._waiting)):
             number = 0
         joining = [self._waiting[index] for index in range(number)]
-        rows = [*self._rows.values(), *(row for _, row in joining)]
+        rows = [(row, self._counts[index]) for index, row in self._rows.items()]
+        rows += [(row, 0) for _, row in joining]
         if not rows:
             return
         if self._drawn is None:
@@ -204,6 +209,7 @@ class RollingBatch:
             self._sizes = sizes
             self._active = dict(enumerate(self._active.values()))
             self._rows = dict(enumerate(self._rows.values()))
+            self._counts = dict(enumerate(self._counts.values()))
         size = next((count for count in self._row_counts if count >= min(number, self._few)), self._few)
         for start in range(0, number, size):
             self._add_rows(params, joining[start : start + size], size)
@@ -239,23 +245,53 @@ class RollingBatch:
                 params, self._drawn, *place_rows(prompts, self._mesh), places, limits, draws
             )
         for row, (name, prompt) in zip(free, joining, strict=True):
-            self._active[row], self._rows[row] = name, prompt
+            self._active[row], self._rows[row], self._counts[row] = name, prompt, 0
 
-    def _fitting(self, rows: Sequence[PromptRow]) -> _Sizes:
-        """Return the sizes that rows need; those of now where these are not more than twice as large."""
-        longest = self._padded_length(max(len(row.ids) for row in rows))
-        new = max(row.max_new_tokens for row in rows)
-        together = max(len(row.ids) + row.max_new_tokens for row in rows) + self._num_virtual
+    def _num_before(self, row: PromptRow) -> int:
+        """Return the slots of a row before its new tokens."""
+        return len(row.ids) + self._num_virtual if self._is_decoder else 0
+
+    def _num_steps(self) -> int:
+        """Return the steps until a row would see more slots than there are."""
+        lengths = {row: self._num_before(prompt) for row, prompt in self._rows.items()}
+        return min(
+            (
+                self._sizes.slots - lengths[row] - self._counts[row]
+                for row, prompt in self._rows.items()
+                if lengths[row] + prompt.max_new_tokens > self._sizes.slots
+            ),
+            default=np.iinfo(np.int32).max,
+        )
+
+    def _fitting(self, rows: Sequence[tuple[PromptRow, int]]) -> _Sizes:
+        """Return the sizes that rows need; those of now where these are not more than twice as large.
+
+        There are slots for about twice the new tokens that rows have, as most texts end before their limit.
+
+        Args:
+          rows: Prompts with the numbers of their new tokens.
+        """
+        longest = self._padded_length(max(len(row.ids) for row, _ in rows))
+        new = max(row.max_new_tokens for row, _ in rows)
+        read = longest + self._num_virtual if self._is_decoder else 0
+
+        def slots(factor: int, ahead: int) -> int:
+            seen = (
+                self._num_before(row) + min(row.max_new_tokens, factor * count + ahead) for row, count in rows
+            )
+            return max(*seen, read)
+
         needed = _Sizes(
             rows=next(count for count in self._row_counts if count >= len(rows)),
-            slots=_rounded(max(together, longest + self._num_virtual) if self._is_decoder else new),
+            slots=_rounded(slots(2, _SHORTEST)),
             encoded=0 if self._is_decoder else longest + self._num_virtual,
             new=_rounded(new),
             before=0 if self._processors is None else longest if self._processors.counts_prompt else 1,
         )
+        least = needed._replace(slots=slots(1, _AHEAD))
         fits = [
-            now >= each and (each * 2 > now or not each)
-            for now, each in zip(self._sizes, needed, strict=True)
+            now >= fewest and (each * 2 > now or not each)
+            for now, fewest, each in zip(self._sizes, least, needed, strict=True)
         ]
         return self._sizes if all(fits[1:]) and self._sizes.rows == needed.rows else needed
 

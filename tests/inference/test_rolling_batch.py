@@ -71,21 +71,21 @@ def read_out(batch, params, **options):
     return ids
 
 
-def together(graphdef, params, prompts, is_decoder, **settings):
+def together(graphdef, params, prompts, is_decoder, *, new=NEW, ends=ENDS, **settings):
     """The ids of all prompts by one loop, each row to its own end."""
     ids, mask = map(jnp.asarray, pad_prompts(prompts, length=8, on_the_left=is_decoder))
     keys = jax.random.wrap_key_data(jnp.asarray(KEYS))
 
     @jax.jit
     def continued(params):
-        settings_ = {"max_new_tokens": max(NEW), "eos_token_id": ENDS, **settings}
+        settings_ = {"max_new_tokens": max(new), "eos_token_id": ends, **settings}
         model = parameters.merge(graphdef, params)
         return continue_prompts(model, ids, mask, keys, start_id=0, settings=settings_)[0]
 
     written = []
-    for row, most in zip(continued(params).tolist(), NEW, strict=True):
-        ends = [index for index, token in enumerate(row[:most]) if token in ENDS]
-        written.append(row[: ends[0] + 1] if ends else row[:most])
+    for row, most in zip(continued(params).tolist(), new, strict=True):
+        places = [index for index, token in enumerate(row[:most]) if token in ends]
+        written.append(row[: places[0] + 1] if places else row[:most])
     return written
 
 
@@ -112,6 +112,21 @@ def test_rows_see_what_comes_before_their_prompts(name):
         batch.add(index, PromptRow(prompt, NEW[index], 0.8, key=KEYS[index]))
     written = read_out(batch, params)
     expected = together(graphdef, params, prompts, is_decoder, temperature=0.8)
+    assert [written[index] for index in range(len(prompts))] == expected
+
+
+@pytest.mark.parametrize("name", ["llama", "mistral", "t5_1_0"])
+def test_slots_grow_with_the_longest_text(name):
+    graphdef, params, prompts, is_decoder = built(name)
+    new = (150, 10, 80, 3, 40, 7, 100, 2, 60, 5, 1)
+    batch = rolling(graphdef, is_decoder, end_ids=())
+    for index, prompt in enumerate(prompts):
+        batch.add(index, PromptRow(prompt, new[index], 0.8, key=KEYS[index]))
+    written = read_out(batch, params)
+    slots = {sizes.slots for sizes in batch.programs if hasattr(sizes, "slots")}
+    assert min(slots) < 64
+    assert max(slots) > 128
+    expected = together(graphdef, params, prompts, is_decoder, new=new, ends=(), temperature=0.8)
     assert [written[index] for index in range(len(prompts))] == expected
 
 
