@@ -283,7 +283,8 @@ class RollingBatch:
 
         needed = _Sizes(
             rows=next(count for count in self._row_counts if count >= len(rows)),
-            slots=_rounded(slots(2, _SHORTEST)),
+            # Powers of two, so that there are few; all that rows may need, if that is less.
+            slots=min(_power_of_two(slots(2, _SHORTEST)), _rounded(slots(0, new))),
             encoded=0 if self._is_decoder else longest + self._num_virtual,
             new=_rounded(new),
             before=0 if self._processors is None else longest if self._processors.counts_prompt else 1,
@@ -452,9 +453,14 @@ def _key_size() -> int:
     return jax.eval_shape(lambda: jax.random.key_data(jax.random.key(0))).shape[-1]
 
 
+def _power_of_two(length: int) -> int:
+    """Return the next power of two."""
+    return max(1 << (length - 1).bit_length(), _SHORTEST)
+
+
 def _rounded(length: int) -> int:
     """Return the next of four lengths between powers of two, so that few programs are compiled."""
     if length <= _SHORTEST:
         return _SHORTEST
-    part = (1 << (length - 1).bit_length()) // 8
+    part = _power_of_two(length) // 8
     return -(-length // part) * part

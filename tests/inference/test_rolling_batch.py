@@ -124,7 +124,7 @@ def test_slots_grow_with_the_longest_text(name):
         batch.add(index, PromptRow(prompt, new[index], 0.8, key=KEYS[index]))
     written = read_out(batch, params)
     slots = {sizes.slots for sizes in batch.programs if hasattr(sizes, "slots")}
-    assert min(slots) < 64
+    assert min(slots) <= 64
     assert max(slots) > 128
     expected = together(graphdef, params, prompts, is_decoder, new=new, ends=(), temperature=0.8)
     assert [written[index] for index in range(len(prompts))] == expected
