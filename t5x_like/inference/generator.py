@@ -14,7 +14,7 @@ from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
 from t5x_like.inference.length_batches import Ids, length_batches, pad_prompts, place_rows
 from t5x_like.inference.rolling_batch import PromptRow, RollingBatch, rolls
-from t5x_like.inference.sampling import check_temperature, row_keys, sample
+from t5x_like.inference.sampling import check_temperature, check_truncation, row_keys, sample
 from t5x_like.model import parameters
 from t5x_like.model.layers.stack import unrolled
 from t5x_like.model.parameters import Parameters
@@ -54,6 +54,7 @@ class GenerationConfig:
                 f"max_new_tokens={self.max_new_tokens} and num_beams={self.num_beams} must be at least 1"
             )
         check_temperature(self.temperature)
+        check_truncation(self.top_k, self.top_p)
         if self.temperature > 0 and self.num_beams > 1:
             raise ValueError("sampling (temperature > 0) and beam search (num_beams > 1) exclude each other")
         if self.temperature == 0:

@@ -43,7 +43,7 @@ class Drawn(NamedTuple):
       tokens: int32 [B, L], padded after the end.
       before: int32 [B, M], tokens before the first one, for processors; no columns without any.
       log_probs: float32 [B], see ``Sample``.
-      draws: How tokens are drawn.
+      draws: Sampling settings.
       cache: Cache after the tokens before ``last``.
     """
 
@@ -59,7 +59,7 @@ class Drawn(NamedTuple):
 
 
 class RowDraws(NamedTuple):
-    """How the tokens of each row are drawn.
+    """Sampling settings of each row.
 
     Attributes:
       keys: Data of random keys, uint32 [B, K].
@@ -294,6 +294,19 @@ def check_temperature(temperature: float) -> None:
         )
 
 
+def check_truncation(top_k: int | None, top_p: float | None) -> None:
+    """Raise ValueError for a truncation that keeps no token, or more than all.
+
+    Args:
+      top_k: Number of best tokens to keep; ``None`` for all.
+      top_p: Probability that the tokens to keep have together; ``None`` for all.
+    """
+    if top_k is not None and top_k < 1:
+        raise ValueError(f"top_k is {top_k}; keep at least 1 token, or None for all")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError(f"top_p is {top_p}; it is a probability above 0, or None for all")
+
+
 def truncate_logits(
     logits: Float[Array, "B V"], *, top_k: int | None = None, top_p: float | None = None
 ) -> Float[Array, "B V"]:
@@ -306,14 +319,11 @@ def truncate_logits(
       top_k: Number of best tokens to keep; None for all.
       top_p: The fewest of those that have this probability together are kept; None for all.
     """
+    check_truncation(top_k, top_p)
     if top_k is not None:
-        if top_k < 1:
-            raise ValueError(f"top_k is {top_k}; keep at least 1 token, or None for all")
         worst_kept = find_top_k(logits, min(top_k, logits.shape[-1]))[0][:, -1:]
         logits = jnp.where(logits < worst_kept, -jnp.inf, logits)
     if top_p is not None:
-        if not 0 < top_p <= 1:
-            raise ValueError(f"top_p is {top_p}; it is a probability above 0, or None for all")
         sorted_BV = jnp.sort(logits, axis=-1, descending=True)
         probs_BV = jax.nn.softmax(sorted_BV, axis=-1)
         # A token stays while the better ones hold less than top_p together.

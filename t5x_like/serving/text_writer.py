@@ -18,7 +18,7 @@ _LOWEST_TEMPERATURE = 0.01  # lower ones overflow
 
 
 class Draws(NamedTuple):
-    """How tokens are drawn; see ``PromptRow``."""
+    """Sampling settings of a request; see ``PromptRow``."""
 
     temperature: float
     top_k: int
@@ -63,7 +63,7 @@ class TextWriter:
           name: Its name; its texts are called by it and their index.
           ids: Token ids.
           max_new_tokens: The most tokens of a text.
-          draws: How tokens are drawn.
+          draws: Sampling settings.
           num_texts: Number of its texts.
 
         Raises:

@@ -141,3 +141,9 @@ def test_memory_of_scores_does_not_grow_with_the_length(monkeypatch) -> None:
         return score.lower(shapes, batch).compile().memory_analysis().temp_size_in_bytes
 
     assert bytes_at_once(2**26) > 5 * bytes_at_once(8 * 5000)
+
+
+@pytest.mark.parametrize("settings", [{"top_k": 0}, {"top_k": -1}, {"top_p": 0.0}, {"top_p": 1.5}])
+def test_a_truncation_that_keeps_nothing_or_more_than_all_is_refused(settings) -> None:
+    with pytest.raises(ValueError, match=next(iter(settings))):
+        GenerationConfig(temperature=1.0, **settings)
