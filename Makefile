@@ -20,7 +20,7 @@ STAMP := .venv/.installed
 RUNS := runs/quickstart
 SHELL_SCRIPTS = .ci/run .ci/lean $(shell find launch -name '*.sh' -o -name 'run' -type f | sort)
 
-.PHONY: help setup test test-lean quickstart lint format types imports spelling shell docs notebooks pytest clean
+.PHONY: help setup test test-lean quickstart findings lint format types imports spelling shell docs notebooks pytest clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):[^#]*## /\1\t/' | expand -t 14
@@ -97,6 +97,11 @@ quickstart: $(STAMP) ## pretrain, fine-tune, evaluate, predict on the shipped da
 	  --set FINETUNE_DIR=$(RUNS)/finetune --set EVALUATION_DIR=$(RUNS)/evaluation \
 	  --set OUTPUT=$(RUNS)/report.html
 	@echo "Open $(RUNS)/report.html; it ends with what to try next."
+
+# Another text and results of their own: those of the repository stay.
+findings: $(STAMP) ## repeat one small finding of a paper, and print its verdict
+	$(BIN)/python -m benchmarks.findings --names t5_objectives --minutes 10 --text data/king_james --runs $(RUNS)/findings \
+	  --results $(RUNS)/findings
 
 lint: $(STAMP) ## formatting and lint
 	$(BIN)/ruff format --check .

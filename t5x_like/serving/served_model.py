@@ -20,12 +20,12 @@ from t5x_like.serving.model_worker import Arrivals, ModelRequest, Partial
 from t5x_like.serving.request_batches import ReadPrompt, compute_together
 from t5x_like.serving.request_fields import Limits, Prompt, RequestError
 from t5x_like.serving.text_writer import Draws, TextWriter
+from t5x_like.serving.token_scores import TokenScorer
 
 # Each new combination of sizes compiles a program; a server that ran for long would keep them all.
 _MOST_PROGRAMS = 128
 # Kinds of models that fields are for; others generate alone.
 _FAMILIES = {"echo": ("decoder",), "logprobs": ("decoder", "encoder_decoder")}
-_LOWEST_LOG_PROB = -9999.0  # for impossible tokens: JSON has no infinity
 
 
 class Completion(NamedTuple):
@@ -42,13 +42,6 @@ class Completion(NamedTuple):
     finish_reason: str
     logprobs: dict[str, Any] | None
     num_tokens: int
-
-
-class _TokenLogProbs(NamedTuple):
-    """Log-probabilities of a token and of the best tokens in its place; ``None`` for the first token of a text."""
-
-    chosen: float
-    top: dict[str, float]
 
 
 @dataclass
@@ -97,6 +90,7 @@ class ServedModel:
         ends = (*opened.end_ids, *(self.chat.end_ids if self.chat is not None else ()))
         self._end_ids = tuple(dict.fromkeys(each for each in ends if each < opened.config.vocab_size))
         self._programs: set[Any] = set()
+        self._scorer = TokenScorer(pretrained, text_of=self._text, count_program=self._count_program)
         if self._can_write:
             self._writer = TextWriter(pretrained, num_rows=limits.rows, end_ids=self._end_ids)
 
@@ -346,10 +340,10 @@ class ServedModel:
         before = self._text(shown)
         logprobs = None
         if fields["logprobs"] is not None:
-            entries = self._log_probs(prompt, new, best=fields["logprobs"], all_tokens=fields["echo"])
+            entries = self._scorer.score(prompt, new, best=fields["logprobs"], all_tokens=fields["echo"])
             entries = entries[num_special:] if fields["echo"] else entries
             end = len(before) + len(text) if cuts else None
-            logprobs = self._logprobs(shown + new, entries, end=end)
+            logprobs = self._scorer.in_form_of_openai(shown + new, entries, end=end)
         return Completion(before + text, "stop" if has_ended or cuts else "length", logprobs, len(new))
 
     def _text(self, ids: Sequence[int]) -> str:
@@ -368,70 +362,6 @@ class ServedModel:
             if whole.startswith(before):
                 return whole[len(before) :]
         return self._text(new)
-
-    def _log_probs(
-        self, prompt: list[int], new: list[int], *, best: int, all_tokens: bool
-    ) -> list[_TokenLogProbs | None]:
-        """Return log-probabilities of all tokens or of the new ones, by reading them once more."""
-        if self._family == "encoder_decoder":
-            inputs, mask = self._padded(prompt)
-            start = self._pretrained.special_ids.decoder_start
-            outputs, _ = self._padded([start, *new[:-1]])
-            self._count_program("score", inputs.shape, outputs.shape)
-            arguments: dict[str, Any] = {
-                "input_ids": inputs,
-                "attention_mask": mask,
-                "decoder_input_ids": outputs,
-            }
-            targets = new
-        else:
-            targets = (prompt + new)[1:]
-            inputs, mask = self._padded((prompt + new)[: max(len(targets), 1)])
-            self._count_program("score", inputs.shape)
-            arguments = {"input_ids": inputs, "attention_mask": mask}
-        first = 0 if all_tokens or self._family == "encoder_decoder" else len(prompt) - 1
-        if not targets[first:]:
-            return [None] if all_tokens and prompt else []
-        logits = np.asarray(self._pretrained(**arguments).logits)[0, first : len(targets)]
-        logits = logits[:, : self._pretrained.config.vocab_size]
-        logits = logits - logits.max(axis=-1, keepdims=True)
-        log_probs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-        entries = [
-            self._entry(row, target, best) for row, target in zip(log_probs, targets[first:], strict=True)
-        ]
-        return [None, *entries] if all_tokens else list(entries)
-
-    def _entry(self, log_probs: np.ndarray, target: int, best: int) -> _TokenLogProbs:
-        count = min(best, len(log_probs))
-        top = np.argpartition(-log_probs, count - 1)[:count] if count else np.zeros(0, int)
-        ordered = sorted(top.tolist(), key=lambda token_id: (-log_probs[token_id], token_id))
-        values = {
-            token_id: max(float(log_probs[token_id]), _LOWEST_LOG_PROB) for token_id in [*ordered, target]
-        }
-        return _TokenLogProbs(
-            values[target], {self._piece(token_id): value for token_id, value in values.items()}
-        )
-
-    def _piece(self, token_id: int) -> str:
-        """Return a token as its vocabulary writes it: unlike its text, no other token's is the same."""
-        return f"<{token_id}>" if self._tokenizer is None else self._tokenizer.piece(token_id)
-
-    def _logprobs(
-        self, ids: list[int], entries: Sequence[_TokenLogProbs | None], *, end: int | None
-    ) -> dict[str, object]:
-        """Return the lists of OpenAI's form, of tokens that begin before ``end`` in the text."""
-        offsets = [len(self._text(ids[:index])) for index in range(len(ids))]
-        count = sum(offset < end for offset in offsets) if end is not None else len(ids)
-        return {
-            "tokens": [self._piece(token_id) for token_id in ids[:count]],
-            "token_logprobs": [entry and entry.chosen for entry in entries[:count]],
-            "top_logprobs": [entry and entry.top for entry in entries[:count]],
-            "text_offset": offsets[:count],
-        }
-
-    def _padded(self, ids: Sequence[int]) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids and mask, [1, L], padded on the right to a round length that the model can read."""
-        return pad_prompts([ids], length=round_length(len(ids), self._max_positions))
 
     def _count_program(self, *settings: object) -> None:
         self._programs.add(settings)
