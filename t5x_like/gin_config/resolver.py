@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from t5x_like.gin_config import config_errors
 from t5x_like.gin_config.bindings import Bindings, EffectiveBinding, Scope
 from t5x_like.gin_config.imported_names import Target, parameters_of, short_name
-from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, macro_of
+from t5x_like.gin_config.statements import REQUIRED, ConfigurableReference, macro_of, macros_in
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.nested_values import leaves_of, rebuilt
 from t5x_like.value_types import TypeMismatchError, conform, parameter_types
@@ -106,18 +106,17 @@ class Resolver:
 
         Shared files set macros that not every run needs, so an unused macro is reported only if its name looks
         misspelt, and no file before defines it. Bindings of a target whose reference another file overrode, or of a
-        sweep's COMPARISON, are not reported, nor are their macros.
+        sweep's COMPARISON, are not reported, nor are their macros and those of overridden values.
         """
-        replaced = self._replaced()
+        replaced, compared = self._replaced(), self._compared()
         known = [macro.name for macro in self.bindings.macros.values() if macro.used]
-        comparison = self.bindings.macros.get("COMPARISON")
-        compared = set() if comparison is None else set(self.bindings.targets_in(comparison))
         idle = [
             bound
             for bound in self.bindings.all()
             if (bound.origin.file, bound.target) in replaced or bound.target in compared
         ]
-        macros = {macro_of(bound.value) for bound in idle}
+        overridden = [bound.before for bound in self.bindings.all() if bound.before is not None]
+        macros = {name for bound in (*idle, *overridden) for name in macros_in(bound.value)}
         lines = []
         for bound in self.bindings.all():
             if bound in idle or (bound.target is None and bound.name in macros | self.bindings.keys):
@@ -128,6 +127,17 @@ class Resolver:
             if not bound.used and (hint or bound.target):
                 lines.append(f"{bound.origin}: {bound.name} has no effect" + (f"; {hint}" if hint else ""))
         return lines
+
+    def _compared(self) -> set[Target]:
+        """Return everything that is reachable only through a sweep's COMPARISON."""
+        comparison = self.bindings.macros.get("COMPARISON")
+        new = set() if comparison is None else set(self.bindings.targets_in(comparison))
+        compared = set()
+        while new:
+            compared |= new
+            bounds = [bound for bound in self.bindings.all() if bound.target in new]
+            new = {each for bound in bounds for each in self.bindings.targets_in(bound)} - compared
+        return compared - self.called.keys()
 
     def _replaced(self) -> set[tuple[str | None, Target]]:
         """Return references that a later file replaced, and everything reachable only through them."""

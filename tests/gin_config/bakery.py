@@ -47,6 +47,16 @@ class Bakery:
     rule: Callable[..., float] = half
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shop:
+    oven: Oven | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Other:
+    shop: Shop | None = None
+
+
 def twice(word: str) -> str:
     """Another, to be called."""
     return word * 2

@@ -166,6 +166,24 @@ def test_what_a_shared_file_says_of_a_thing_that_a_recipe_replaced_is_nothing_to
     ]
 
 
+def test_what_a_sweep_compares_is_not_reported_at_any_depth(load_text: LoadText) -> None:
+    other = (
+        "COMPARISON = @bakery.Other()\nbakery.Other.shop = @bakery.Shop()\n"
+        "bakery.Shop.oven = @bakery.Oven()\nbakery.Oven.degrees = 1.0\n"
+    )
+    assert load_text(PLAIN + other).unused == []
+    assert load_text(PLAIN + other.replace("@bakery.Oven()", "None")).unused == [
+        "run.gin:9: bakery.Oven.degrees has no effect"
+    ]
+
+
+def test_macros_of_overridden_values_are_not_reported(load_text: LoadText) -> None:
+    text = "RYE_PRICE = 1.0\nRYE_PRIZE = 2.0\nbakery.Bakery.prices = {'rye': %RYE_PRICE}\n"
+    used = "WHEAT_PRICE = 1.0\nbakery.Bakery.prices = {'wheat': %WHEAT_PRICE}\n"
+    (line,) = load_text(PLAIN + text + used).unused
+    assert "RYE_PRIZE has no effect" in line
+
+
 @pytest.mark.parametrize(
     ("text", "hint"),
     [
