@@ -42,7 +42,12 @@ def page() -> str:
     entries = json.loads((RESULTS / "findings.json").read_text(encoding="utf-8"))
     runs = list(read_jsonl(RESULTS / "findings_runs.jsonl"))
     plan = read_plan()
-    lines = [INTRODUCTION, *_totals(entries, runs), *(_picture() if entries else ()), *_overview(plan, entries)]
+    lines = [
+        INTRODUCTION,
+        *_totals(entries, runs),
+        *(_picture() if entries else ()),
+        *_overview(plan, entries),
+    ]
     for finding in plan:
         own = [entry for entry in entries if entry["finding"] == finding.name]
         if own:
