@@ -159,11 +159,7 @@ def sweep(
       seconds: Time after which runs are stopped; they continue in the same folder.
     """
     output = arguments.runs / finding.name / f"seed_{seed}"
-    macros = [macro.replace("{text}", str(arguments.text)) for macro in finding.macros]
-    flags = [f"--set={macro}" for macro in (*macros, f"SEED={seed}")]
-    if finding.comparison().then:
-        flags.append(f"--set=then:SEED={seed}")
-    flags += [f"--metric={finding.metric}"] if finding.metric else []
+    flags = finding.sweep_flags(seed, arguments.text)
     flags += [f"--output={output}", f"--jobs={arguments.jobs}", "--only", *settings]
     start, facts = time.monotonic(), about()
     process = subprocess.Popen(command("sweep", finding.gin_file, *flags))

@@ -15,16 +15,17 @@ PLAN = Path(__file__).with_name("plan.toml")
 RECIPES = shipped_directory("gin") / "recipes"
 
 
-class NotShown(NamedTuple):
-    """A comparison whose differences are too small to show in small runs.
+class LeftOut(NamedTuple):
+    """A comparison that the plan has no runs for.
 
     Attributes:
-      recipe: Gin file of the comparison, below ``gin/recipes``.
-      why: The paper's differences, and their noise.
+      recipe: Gin file, below ``gin/recipes``.
+      why: The paper's differences and their noise, if these are too small to show; empty if it only waits for more
+        computation.
     """
 
     recipe: str
-    why: str
+    why: str = ""
 
 
 class Pair(NamedTuple):
@@ -56,6 +57,8 @@ class Finding:
       macros: Values for ``t5x-like sweep --set``, the same for all settings.
       settings: Settings to run; empty for those in the pairs.
       metric: Score to compare; ``None`` for the comparison's.
+      held_out_loss: The metric is the first run's loss of held-out text, and there is no second run. For settings with
+        the same objective.
     """
 
     name: str
@@ -68,15 +71,35 @@ class Finding:
     macros: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
     metric: str | None = None
+    held_out_loss: bool = False
 
     def __post_init__(self) -> None:
         if self.seeds < 3:
             raise ValueError(f"{self.name}: {self.seeds} seeds; an interval needs at least 3")
 
     def comparison(self) -> Comparison:
-        """Return the recipe's comparison, of small runs."""
-        compared = load_one([str(self.gin_file)], [], root="", parameter="", macro="COMPARISON")
-        return compared.as_toy()
+        """Return the recipe's comparison of small runs: of the first ones if a loss is compared."""
+        compared = self._compared()
+        return compared.of_first_run() if self.held_out_loss and compared.then else compared
+
+    def sweep_flags(self, seed: int, text: Path | None) -> list[str]:
+        """Return flags for ``t5x-like sweep`` besides settings and folders.
+
+        Args:
+          seed: Seed of all runs.
+          text: Folder of a corpus, for ``{text}`` in macros.
+        """
+        macros = [macro.replace("{text}", str(text)) for macro in (*self.macros, f"SEED={seed}")]
+        if self._compared().then and not self.held_out_loss:
+            macros.append(f"then:SEED={seed}")
+        flags = [f"--set={macro}" for macro in macros]
+        flags += [f"--metric={self.metric}"] if self.metric else []
+        if self.held_out_loss:
+            flags += ["--lowest", *(["--first_run_only"] if self._compared().then else [])]
+        return flags
+
+    def _compared(self) -> Comparison:
+        return load_one([str(self.gin_file)], [], root="", parameter="", macro="COMPARISON").as_toy()
 
     @property
     def run_seeds(self) -> range:
@@ -124,14 +147,14 @@ def read_plan(file: Path = PLAN) -> list[Finding]:
     return [_finding(entry, groups) for entry in content["findings"]]
 
 
-def read_not_shown(file: Path = PLAN) -> list[NotShown]:
-    """Return the comparisons that the plan leaves out.
+def read_left_out(file: Path = PLAN) -> list[LeftOut]:
+    """Return the comparisons that the plan has no runs for.
 
     Args:
-      file: TOML with an array ``not_shown``.
+      file: TOML with arrays ``waiting`` and ``not_shown``.
     """
     content = tomllib.loads(file.read_text(encoding="utf-8"))
-    return [NotShown(**entry) for entry in content["not_shown"]]
+    return [LeftOut(**entry) for entry in (*content["waiting"], *content["not_shown"])]
 
 
 def _finding(entry: dict[str, Any], groups: Mapping[str, Sequence[str]]) -> Finding:

@@ -72,7 +72,9 @@ def pair_entries(
     for pair in finding.pairs(comparison):
         better, worse = (by_setting.get(setting, {}) for setting in (pair.better, pair.worse))
         if min(len(better), len(worse)) >= finding.seeds:
-            entries.append(_entry(finding, pair, better, worse, lowest=comparison.lowest))
+            entries.append(
+                _entry(finding, pair, better, worse, lowest=finding.held_out_loss or comparison.lowest)
+            )
     return entries
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.findings.plan import Finding, read_not_shown, read_plan
+from benchmarks.findings.plan import Finding, read_left_out, read_plan
 from t5x_like.io.files import read_jsonl
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -95,11 +95,19 @@ def _overview(plan: Sequence[Finding], entries: Sequence[Mapping[str, Any]]) -> 
 
 
 def _not_shown() -> list[str]:
-    lines = ["## Not shown here", "", "Differences that small runs can't tell from noise:", ""]
-    for each in read_not_shown():
-        recipe = f"gin/recipes/{each.recipe}"
-        lines.append(f"- [`{recipe}`](../{recipe}): {each.why}.")
-    return [*lines, ""]
+    links = {each: f"[`{Path(each.recipe).stem}`](../gin/recipes/{each.recipe})" for each in read_left_out()}
+    waiting = [link for each, link in links.items() if not each.why]
+    lines = [
+        "## Not shown here",
+        "",
+        "Comparisons of objectives wait for more computation: after the million tokens of these runs no pretraining is "
+        "worth much to a task ([the plan](../benchmarks/findings/plan.toml)). So do those that begin with models of "
+        f"other recipes. They are {', '.join(waiting)}.",
+        "",
+        "Differences that small runs can't tell from noise:",
+        "",
+    ]
+    return [*lines, *(f"- {link}: {each.why}." for each, link in links.items() if each.why), ""]
 
 
 def _section(

@@ -10,7 +10,7 @@ The same command continues where it was stopped: finished runs are not repeated,
 
 import argparse
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +70,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="RECIPE",
         help="train a second run from each one's weights (its INITIAL_CHECKPOINT), whose scores count. Values of --set "
         "go to it, too, where it leaves their macros open; --set then:NAME=VALUE to it alone",
+    )
+    parser.add_argument(
+        "--first_run_only",
+        action="store_true",
+        help="without a comparison's second run, and settings of that alone: compare a held-out loss, --metric "
+        "validation/TASK/loss --lowest",
     )
     parser.add_argument(
         "--full_size", action="store_true", help="a paper's comparison at the paper's size, not as a toy"
@@ -144,18 +150,16 @@ def _comparison(arguments: argparse.Namespace) -> Comparison:
     """Return what the recipe compares, its macro COMPARISON, and complete the flags by it; flags win."""
     compared = load_part(arguments, EXPERIMENT, "tasks", "COMPARISON", defaults=("COMPARISON = None",))
     if compared is None:
-        if arguments.full_size:
-            raise UserError("--full_size: the recipe compares nothing; it has no macro COMPARISON")
+        for flag in ("full_size", "first_run_only"):
+            if getattr(arguments, flag):
+                raise UserError(f"--{flag}: the recipe compares nothing; it has no macro COMPARISON")
         return Comparison()
     if not isinstance(compared, Comparison):
         raise UserError(f"COMPARISON is {compared!r}; it must be a comparison.Comparison() of t5x_like.sweep")
     if arguments.full_size:
         recipe, *others = arguments.gin_file
         full = compared.full_size
-        try:
-            compared = compared.at_full_size()
-        except ValueError as error:
-            raise UserError(f"--full_size: {recipe}: {error}") from None
+        compared = _user_error(f"--full_size: {recipe}", compared.at_full_size)
         assert full is not None
         arguments.gin_file = [*filter(is_gin_file, full.recipes), *others]
         arguments.overrides = [*itertools.filterfalse(is_gin_file, full.recipes), *arguments.overrides]
@@ -163,8 +167,21 @@ def _comparison(arguments: argparse.Namespace) -> Comparison:
         compared = compared.as_toy()
     arguments.lowest = arguments.lowest or (arguments.metric is None and compared.lowest)
     arguments.metric = arguments.metric or compared.metric
+    if arguments.first_run_only:
+        if arguments.then:
+            raise UserError(
+                "--first_run_only leaves out the second run, and --then names one; give one of them"
+            )
+        compared = _user_error("--first_run_only", compared.of_first_run)
     arguments.then = arguments.then or list(compared.then)
     return compared
+
+
+def _user_error(said: str, form: Callable[[], Comparison]) -> Comparison:
+    try:
+        return form()
+    except ValueError as error:
+        raise UserError(f"{said}: {error}") from None
 
 
 def _chosen(compared: Comparison, only: Sequence[str]) -> Mapping[str, tuple[str, ...]]:

@@ -107,6 +107,21 @@ class Comparison:
             )
         return self._of(self.settings if full.settings is None else full.settings, full.then, full.metric)
 
+    def of_first_run(self) -> "Comparison":
+        """Return the comparison of the first runs alone, without settings that change nothing there.
+
+        Raises:
+          ValueError: There is no second run.
+        """
+        if not self.then:
+            raise ValueError("this comparison has no second run")
+        settings = {
+            name: tuple(each for each in added if not each.startswith("then:"))
+            for name, added in self.settings.items()
+        }
+        kept = {name: added for name, added in settings.items() if added or not self.settings[name]}
+        return self._of(kept, (), None)
+
     def _of(
         self, settings: Mapping[str, tuple[str, ...]], then: tuple[str, ...], metric: str | None
     ) -> "Comparison":

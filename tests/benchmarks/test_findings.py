@@ -2,15 +2,18 @@
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks import comparisons
 from benchmarks.findings.__main__ import Queue
-from benchmarks.findings.plan import Finding, Pair, read_plan
+from benchmarks.findings.plan import RECIPES, Finding, Pair, read_left_out, read_plan
 from benchmarks.findings.verdicts import pair_entries, welch_interval
 from docs.site import findings as findings_page
+from t5x_like.gin_config.configuration import load_one
 
 OBJECTIVES = Finding(
     name="t5_objectives",
@@ -104,6 +107,20 @@ def test_queue_gives_what_is_missing_and_fits_into_the_time(tmp_path: Path) -> N
     assert second[1:] == (0, ["prefix language modeling"])
 
 
+def test_a_loss_of_first_runs_is_compared_without_second_ones() -> None:
+    finding = replace(OBJECTIVES, held_out_loss=True, metric="validation/king_james/loss")
+    flags = finding.sweep_flags(2, Path("corpus"))
+    assert {"--first_run_only", "--lowest", "--set=SEED=2"} <= set(flags)
+    assert not any("then:" in flag for flag in flags)
+    assert "--set=then:SEED=2" in OBJECTIVES.sweep_flags(2, None)
+    runs = [
+        run_of(setting, seed, score + 0.01 * seed)
+        for setting, score in {"BERT-style": 2.0, "deshuffling": 3.0}.items()
+        for seed in range(3)
+    ]
+    assert pair_entries(finding, finding.comparison(), runs)[0]["verdict"] == "same"
+
+
 @pytest.mark.parametrize("finding", read_plan(), ids=lambda finding: finding.name)
 def test_the_plan_names_settings_and_published_scores_of_its_comparisons(finding: Finding) -> None:
     comparison = finding.comparison()
@@ -111,6 +128,17 @@ def test_the_plan_names_settings_and_published_scores_of_its_comparisons(finding
     assert pairs
     assert set(finding.settings) <= comparison.settings.keys()
     assert finding.metric or comparison.metric
+
+
+def test_every_published_comparison_is_planned_waits_or_is_left_out() -> None:
+    published = {
+        file.relative_to(RECIPES).as_posix()
+        for file in comparisons.RECIPES.values()
+        if load_one([str(file)], [], root="", parameter="", macro="COMPARISON").published
+    }
+    not_ours = {"comparisons/t5_corpora.gin"}  # its toy reads other corpora than the paper
+    planned = {finding.recipe for finding in read_plan()} | {each.recipe for each in read_left_out()}
+    assert planned == published - not_ours
 
 
 def test_fewer_than_three_seeds_are_refused() -> None:

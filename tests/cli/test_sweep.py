@@ -48,6 +48,7 @@ def recipe(tmp_path: Path) -> str:
         (["--over", "LEARNIG_RATE=1,2"], "LEARNING_RATE"),
         (["--over", "BATCH_SIZE=8,sixteen"], "sixteen"),
         (["--gin.training_data.TrainingData.evaluations=()"], "scores no task on held-out rows"),
+        (["--first_run_only"], "--first_run_only: the recipe compares nothing"),
         (["--jobs", "0"], "argument --jobs: 0 is too small; give a whole number of at least 1"),
         (["--jobs", "3", "--devices", "0,1"], "--jobs 3 need at least as many --devices, and there are 2"),
     ],
@@ -97,6 +98,20 @@ def test_a_recipe_may_have_settings_of_its_own(recipe: str, tmp_path: Path, caps
     Path(recipe).write_text(f"{RECIPE}COMPARISON = 3\n")
     assert main(["sweep", recipe, *flags]) == 2
     assert "COMPARISON is 3; it must be a comparison.Comparison()" in capsys.readouterr().err
+
+
+def test_first_runs_alone_are_compared_by_a_loss(tmp_path: Path, capsys) -> None:
+    recipe = "gin/recipes/comparisons/t5_denoising.gin"
+    flags = [f"--output={tmp_path / 'out'}", "--dry_run", "--first_run_only"]
+    assert main(["sweep", recipe, *flags]) == 2
+    assert "--metric validation/TASK/loss --lowest" in capsys.readouterr().err
+    loss = ["--metric=validation/king_james/loss", "--lowest"]
+    assert main(["sweep", recipe, *flags, *loss]) == 0
+    assert "4 runs, 0 finished before" in capsys.readouterr().out
+    assert main(["sweep", recipe, *flags, *loss, "--then=gin/recipes/comparisons/toy_head.gin"]) == 2
+    assert "--then names one; give one of them" in capsys.readouterr().err
+    assert main(["sweep", "gin/recipes/comparisons/transfo_xl_memory.gin", *flags, *loss]) == 2
+    assert "--first_run_only: this comparison has no second run" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -25,3 +25,19 @@ def test_a_full_size_without_published_settings_names_no_paper() -> None:
     assert (compared.as_toy().source, compared.at_full_size().source) == (PUBLISHED["source"], "")
     assert compared.as_toy().published_lowest
     assert not compared.at_full_size().published_lowest
+
+
+def test_first_runs_lack_settings_of_the_second_run_alone() -> None:
+    compared = Comparison(
+        settings={
+            "baseline": (),
+            "both": ("BATCH_SIZE = 8", "then: BATCH_SIZE = 8"),
+            "second": ("then: BATCH_SIZE = 8",),
+        },
+        then=("second.gin",),
+        published={"baseline": 1.0, "both": 2.0, "second": 3.0},
+        source="a table",
+    )
+    first = compared.of_first_run()
+    assert first.settings == {"baseline": (), "both": ("BATCH_SIZE = 8",)}
+    assert (first.then, first.published) == ((), {"baseline": 1.0, "both": 2.0})
