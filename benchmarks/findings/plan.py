@@ -159,6 +159,8 @@ def read_left_out(file: Path = PLAN) -> list[LeftOut]:
 
 def _finding(entry: dict[str, Any], groups: Mapping[str, Sequence[str]]) -> Finding:
     macros = [macro for group in entry.pop("groups", ()) for macro in groups[group]]
-    tuples = {key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()}
+    tuples: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in entry.items()
+    }
     tuples["macros"] = (*macros, *tuples.get("macros", ()))
     return Finding(**tuples)

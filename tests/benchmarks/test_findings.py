@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks import comparisons
 from benchmarks.findings.__main__ import Queue
-from benchmarks.findings.plan import RECIPES, Finding, Pair, read_left_out, read_plan
+from benchmarks.findings.plan import Finding, Pair, read_left_out, read_plan
 from benchmarks.findings.verdicts import pair_entries, welch_interval
 from docs.site import findings as findings_page
 from t5x_like.gin_config.configuration import load_one
@@ -132,7 +132,7 @@ def test_the_plan_names_settings_and_published_scores_of_its_comparisons(finding
 
 def test_every_published_comparison_is_planned_waits_or_is_left_out() -> None:
     published = {
-        file.relative_to(RECIPES).as_posix()
+        file.relative_to("gin/recipes").as_posix()
         for file in comparisons.RECIPES.values()
         if load_one([str(file)], [], root="", parameter="", macro="COMPARISON").published
     }
