@@ -14,8 +14,8 @@ from typing import Any
 import jax
 
 from benchmarks.machine import about
-from benchmarks.recipe_names import file_and_row, recipe_names
-from t5x_like.gin_config.configuration import load, required_macros
+from benchmarks.recipe_names import file_and_row, placeholders, recipe_names
+from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
@@ -60,13 +60,8 @@ def main() -> None:
 def built(name: str) -> Experiment:
     """Return a recipe's experiment with the paper's vocabulary size; its files are not read."""
     path, row = file_and_row(name)
-    file = str(path)
-    shipped = {f"{split.upper()}_FILES": f"data/king_james/{split}.txt" for split in ("train", "validation")}
-    known = shipped | {"CHARACTERS": {"en": 1}}
-    macros = {macro: known.get(macro, "somewhere") for macro in required_macros([file], row)}
-    macros |= {"VOCABULARY": "bytes"} if "VOCABULARY" in macros else {}
-    overrides = [f"{macro}={value!r}" for macro, value in macros.items()]
-    return load([file], [*row, *overrides, "VOCAB_SIZE=%PUBLISHED_VOCAB"], roots=[Experiment]).value
+    overrides = [*row, *placeholders(name), "VOCAB_SIZE=%PUBLISHED_VOCAB"]
+    return load([str(path)], overrides, roots=[Experiment]).value
 
 
 def size_of(experiment: Experiment) -> dict[str, int]:

@@ -295,6 +295,7 @@ SCHEDULES: tuple[tuple[Any, dict[str, Any]], ...] = (
 # Values that show in the first steps.
 SHOWING = {
     "minimum": 10.0,
+    "decay_from": "start",
     "decay_shape": "linear",
     "cut_fraction": 0.3,
     "end": 0.2,

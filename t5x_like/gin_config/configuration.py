@@ -212,7 +212,7 @@ def _read_file(
 def _missing_file(name: str, folders: Sequence[str], included_from: tuple[Origin, ...]) -> UserError:
     searched = ", ".join(dict.fromkeys(os.path.abspath(folder) for folder in folders))
     siblings = {
-        str(path.relative_to(folder or ".")): path
+        str(path.relative_to(folder or ".") if path.is_relative_to(folder or ".") else path): path
         for folder in folders
         for path in (Path(folder) / name).parent.glob("*.gin")
         if path.is_file()

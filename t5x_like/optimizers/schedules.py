@@ -89,14 +89,21 @@ class LinearWarmupLinearDecay(_WarmupAndDecay):
     """Rises linearly from 0 to ``peak``, then falls linearly to ``end`` (Devlin et al. 2019).
 
     Attributes:
-      peak: Highest rate.
-      warmup_steps: Updates until the peak.
+      peak: Rate that the warm-up rises to.
+      warmup_steps: Updates of the warm-up.
       total_steps: Updates until the end.
       end: Rate from ``total_steps`` on.
+      decay_from: Where the falling line has the peak: at the end of the warm-up, or with ``"start"`` at step 0, as in
+        the code of BERT, ALBERT and ELECTRA. There the rate drops at the end of the warm-up, by the warm-up's share.
     """
+
+    decay_from: Literal["peak", "start"] = "peak"
 
     def __call__(self, step: Step) -> jax.Array:
         rise, progress = self._rise_and_progress(step)
+        if self.decay_from == "start":
+            progress = jnp.clip(_float(step) / self.total_steps, 0.0, 1.0)
+            progress = jnp.where(_float(step) < self.warmup_steps, 0.0, progress)
         return rise * (self.end + (self.peak - self.end) * (1.0 - progress))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from docs.site import recipe_macros, recipes
 from t5x_like.gin_config.configuration import read
-from tests.recipes.test_paper_settings import PAPER_SETTINGS
+from tests.recipes.test_paper_settings import PRETRAINING
 
 FILES = recipe_macros.full_size()
 
@@ -21,9 +21,7 @@ def test_a_header_ends_with_the_macros_of_its_recipe(file: Path) -> None:
 
 
 def test_every_recipe_that_is_compared_with_its_paper_has_them() -> None:
-    assert {f"{file.parent.name}/{file.name}" for file in FILES} == {
-        name.split()[0] for name in PAPER_SETTINGS
-    }
+    assert {f"{file.parent.name}/{file.name}" for file in FILES} == {name.split()[0] for name in PRETRAINING}
 
 
 def test_a_recipe_shows_its_own_values_and_not_those_of_the_one_it_includes() -> None:

@@ -126,6 +126,13 @@ def test_a_missing_gin_file_is_named_with_where_it_was_looked_for(load_text: Loa
     assert_says(str(caught.value), parts)
 
 
+def test_a_missing_gin_file_with_an_absolute_path_has_its_neighbor_as_hint(load_text: LoadText) -> None:
+    load_text(PLAIN)
+    with pytest.raises(UserError) as caught:
+        load([str(Path("runx.gin").absolute())], roots=[bakery.Bakery])
+    assert_says(str(caught.value), (f"did you mean '{Path('run.gin').absolute()}'?",))
+
+
 def test_a_gin_file_that_is_not_utf8_is_named(tmp_path: Path) -> None:
     (tmp_path / "bad.gin").write_bytes(b"X = '\xff'\n")
     with pytest.raises(UserError, match=r"bad\.gin: not UTF-8 text"):

@@ -41,6 +41,17 @@ def test_the_first_update_of_a_linear_warm_up_has_rate_zero(golden):
     assert float(cosine(119)) == pytest.approx(0.0, abs=1e-7)
 
 
+def test_a_line_from_the_start_is_that_of_berts_code():
+    """``create_optimizer`` in optimization.py of google-research/bert: a decay of all steps, or the warm-up."""
+    schedule = LinearWarmupLinearDecay(peak=2.0, warmup_steps=10, total_steps=100, decay_from="start")
+    steps = np.arange(120)
+    expected = np.where(steps < 10, 2.0 * steps / 10, 2.0 * (1 - np.minimum(steps, 100) / 100))
+    np.testing.assert_allclose(rates(schedule, steps), expected, rtol=1e-6)
+    first_stage = dataclasses.replace(schedule, total_steps=90, end=0.2)
+    np.testing.assert_allclose(rates(first_stage, steps[:91]), expected[:91], rtol=1e-6)
+    assert float(dataclasses.replace(schedule, decay_from="peak")(10)) == 2.0
+
+
 def test_slanted_triangles_are_those_of_ulmfit():
     total, cut, ratio, peak = 200, 20, 32, 0.01
     schedule = SlantedTriangular(peak=peak, total_steps=total)

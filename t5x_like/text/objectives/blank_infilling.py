@@ -66,8 +66,8 @@ class BlankInfilling:
     Texts are documents or parts of them, short enough to leave space for the blanks. If more blanks are drawn than
     fit, the last short one is longer, and fewer sentences are blank.
 
-    Du et al. 2022, §2.1-2.3, https://arxiv.org/abs/2103.10360. The long blank at the end, and gaps between short
-    blanks, follow the authors' code, https://github.com/THUDM/GLM.
+    Du et al. 2022, §2.1-2.3, https://arxiv.org/abs/2103.10360. Gaps between short blanks follow the authors' code,
+    https://github.com/THUDM/GLM, which puts long blanks at the end or, in half of the texts, anywhere.
 
     Attributes:
       noise_density: Fraction of the tokens in short or sentence blanks.

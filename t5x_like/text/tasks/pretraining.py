@@ -152,6 +152,7 @@ def corpus_tasks(
     validation_files: str,
     objective: Objective,
     temperature: float = 1.0,
+    num_sentinels: int = 100,
 ) -> tuple[PretrainingTask | Mixture, ...]:
     """Return a pretraining task for each of several corpora, and their mixture: a recipe's ``TASKS``.
 
@@ -173,6 +174,7 @@ def corpus_tasks(
       validation_files: Path or pattern of each corpus's held-out files, with ``{corpus}`` for its name.
       objective: Pretraining objective of all corpora.
       temperature: Temperature of rates by numbers of documents, where ``corpora`` has none; see ``Proportional``.
+      num_sentinels: See ``PretrainingTask``; 300 for UMT5.
 
     Raises:
       ValueError: ``{corpus}`` is in the one and not in the other, or ``temperature`` is given next to rates.
@@ -182,7 +184,9 @@ def corpus_tasks(
 
     def task(name: str) -> PretrainingTask:
         files = {split: pattern.replace(_CORPUS, name) for split, pattern in patterns.items()}
-        return PretrainingTask(name=name, vocabulary=vocabulary, files=files, objective=objective)
+        return PretrainingTask(
+            name=name, vocabulary=vocabulary, files=files, objective=objective, num_sentinels=num_sentinels
+        )
 
     if not placed:
         if len(corpora) > 1:

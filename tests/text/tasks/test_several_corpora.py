@@ -19,7 +19,8 @@ FILES = {"train_files": "{corpus}/train.txt", "validation_files": "{corpus}/vali
 
 def made(**changes: Any) -> Any:
     settings: dict[str, Any] = {"mixture": "both", "corpora": {"web": 3, "books": 1}, "vocabulary": "bytes"}
-    return corpus_tasks(**settings | FILES | {"objective": CausalLM()} | changes)
+    settings |= FILES | {"objective": CausalLM()}
+    return corpus_tasks(**settings | changes)
 
 
 def test_each_corpus_has_its_files_and_the_mixture_their_rates() -> None:
@@ -33,6 +34,12 @@ def test_corpora_without_rates_are_mixed_by_their_sizes() -> None:
     *_, mixture = made(corpora=("web", "books"), temperature=2.0)
     assert mixture.rates == Proportional(maximum=None, temperature=2.0)
     assert mixture.rates.rate(10**8) == 10**4, "no limit"
+
+
+def test_all_corpora_have_the_sentinels_of_the_vocabulary() -> None:
+    web, books, _ = made(num_sentinels=300)
+    assert (web.num_sentinels, books.num_sentinels) == (300, 300)
+    assert made()[0].num_sentinels == 100
 
 
 def test_files_without_a_place_for_the_name_are_one_corpus(caplog: pytest.LogCaptureFixture) -> None:
