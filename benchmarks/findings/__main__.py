@@ -1,6 +1,6 @@
 """Take the next undecided runs of the plan, for as long as there is time, and write what they decide.
 
-    python -m benchmarks.findings --minutes 60 --text corpora/open_docs --runs runs/findings
+    python -m benchmarks.findings --minutes 60 --text corpus/open_docs --runs runs/findings
 
 The plan is ``benchmarks/findings/plan.toml``. Each run is kept in ``benchmarks/results/findings_runs.jsonl``, failed
 ones too; pairs that have all their seeds are decided in ``findings.json``. A later call continues, on this machine or

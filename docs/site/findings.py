@@ -28,8 +28,8 @@ models than the paper's: only their signs compare.
 _COMMAND = """## Repeat it
 
 ```
-python data/prepare/open_docs.py --output corpora/open_docs
-python -m benchmarks.findings --minutes 60 --text corpora/open_docs --runs runs/findings
+python -m data.prepare.open_docs --output corpus/open_docs
+python -m benchmarks.findings --minutes 60 --text corpus/open_docs --runs runs/findings
 ```
 
 takes the next undecided runs of the plan that fit into the time; a later call continues. `make findings` repeats one
