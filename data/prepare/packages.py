@@ -2,6 +2,7 @@
 
 import fnmatch
 import io
+import lzma
 import os
 import tarfile
 import zipfile
@@ -62,6 +63,44 @@ def read_members(package: PathLike, pattern: str) -> list[tuple[str, bytes]]:
     if not contents:
         raise ValueError(f"{path} has no file {pattern}; is it the package the card names?")
     return contents
+
+
+def stream_members(package: PathLike) -> Iterator[tuple[str, bytes]]:
+    """Yield names and contents of all regular files of a Debian package, in its order; links are left out.
+
+    Args:
+      package: The package.
+
+    Raises:
+      ValueError: The package is none of Debian's, or is damaged.
+    """
+    path = Path(package)
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_debian_data(path)), mode="r|*") as archive:
+            for member in archive:
+                file = archive.extractfile(member) if member.isreg() else None
+                if file is not None:
+                    yield member.name.removeprefix("./"), file.read()
+    except (tarfile.TarError, EOFError, lzma.LZMAError) as error:
+        raise ValueError(f"{path} is damaged or not what its name says: {error}") from error
+
+
+def read_control(package: PathLike) -> dict[str, str]:
+    """Return the one-line fields of a Debian package's control file, such as ``Package`` and ``Version`` (deb(5)).
+
+    Raises:
+      ValueError: The package is none of Debian's, or is damaged.
+    """
+    path = Path(package)
+    for name, content in _ar_members(path):
+        if name.startswith("control.tar"):
+            try:
+                text = _from_tar(content, "control").decode("utf-8")
+            except (tarfile.TarError, KeyError) as error:
+                raise ValueError(f"{path} is damaged or not what its name says: {error}") from error
+            fields = (line.partition(":") for line in text.splitlines() if not line[:1].isspace())
+            return {field: value.strip() for field, _, value in fields}
+    raise ValueError(f"{path} has no control.tar inside: it is not a Debian binary package")
 
 
 def _from_tar(content: bytes, member: str) -> bytes:

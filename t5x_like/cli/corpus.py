@@ -21,6 +21,7 @@ from t5x_like.cli.arguments import (
 from t5x_like.cli.named_tasks import register_tasks, tasks_of
 from t5x_like.cli.number_types import positive
 from t5x_like.corpora.building.build import REPORT, build_corpus
+from t5x_like.corpora.building.input_files import describe_left_out
 from t5x_like.corpora.rules.page_explanation import ExplainedPage, explain_page
 from t5x_like.corpora.rules.pages_to_explain import (
     STANDARD_INPUT,
@@ -85,7 +86,8 @@ def _add_build(build: argparse.ArgumentParser) -> None:
         action="append",
         required=True,
         metavar="GLOB",
-        help="WET, WARC, JSONL, parquet or text files, local or in buckets; may be repeated",
+        help="WET, WARC, JSONL, parquet, HTML, Markdown or text files, local or in buckets, or a folder of the last "
+        "three; may be repeated",
     )
     build.add_argument("--output", required=True, metavar="DIR", help="folder for the corpus")
     build.add_argument(
@@ -177,8 +179,11 @@ def _summary(output: str, manifest: dict[str, Any]) -> str:
         for name, split in splits.items()
     ]
     damaged = manifest["reading"]["damaged"]
-    return f"{output}: of {_plural(read['pages'], 'page')} {' and '.join(parts)}" + (
-        f"; damage was met {_plural(damaged, 'time')}, see manifest.json" if damaged else ""
+    left_out = read.get("left out", {})
+    return (
+        f"{output}: of {_plural(read['pages'], 'page')} {' and '.join(parts)}"
+        + (f"; damage was met {_plural(damaged, 'time')}, see manifest.json" if damaged else "")
+        + (f"; files left out: {describe_left_out(left_out)}" if left_out else "")
     )
 
 

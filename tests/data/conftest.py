@@ -18,20 +18,31 @@ def as_unix_compressed() -> Callable[[bytes], bytes]:
     return unix_compress
 
 
-def write_debian_package(path: Path, files: dict[str, bytes]) -> Path:
-    data = io.BytesIO()
-    with tarfile.open(fileobj=data, mode="w:xz") as archive:
-        for name, content in files.items():
-            entry = tarfile.TarInfo(f"./{name}")
-            entry.size = len(content)
-            archive.addfile(entry, io.BytesIO(content))
-    members = {"debian-binary": b"2.0\n", "data.tar.xz": data.getvalue()}
+def write_debian_package(path: Path, files: dict[str, bytes], *, version: str = "1.0-1") -> Path:
+    control = (
+        f"Package: {path.name.partition('_')[0]}\nVersion: {version}\nDescription: a test\n of scripts\n"
+    )
+    members = {
+        "debian-binary": b"2.0\n",
+        "control.tar.xz": _tar({"control": control.encode()}),
+        "data.tar.xz": _tar(files),
+    }
     packed = b"!<arch>\n"
     for name, content in members.items():
         packed += f"{name:<16}{0:<12}{0:<6}{0:<6}{100644:<8}{len(content):<10}`\n".encode()
         packed += content + b"\n" * (len(content) % 2)
     path.write_bytes(packed)
     return path
+
+
+def _tar(files: dict[str, bytes]) -> bytes:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w:xz") as archive:
+        for name, content in files.items():
+            entry = tarfile.TarInfo(f"./{name}")
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))
+    return data.getvalue()
 
 
 def unix_compress(content: bytes) -> bytes:

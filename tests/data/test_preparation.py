@@ -50,6 +50,7 @@ def test_a_bad_package_ends_with_its_reason_and_exit_code_2(tmp_path, capsys):
         "bad_words",
         "debian_handbook",
         "oanc_tags",
+        "open_docs",
     ],
 )
 def test_the_card_describes_the_shipped_files(folder):
@@ -59,9 +60,9 @@ def test_the_card_describes_the_shipped_files(folder):
         assert line in card, f"{shipped}/README.md lacks: {line}"
 
 
-def test_all_shipped_data_stays_under_13_megabytes():
+def test_all_shipped_data_stays_under_15_megabytes():
     files = (path for path in shipped_directory("data").rglob("*") if path.is_file())
-    assert sum(file.stat().st_size for file in files if file.suffix != ".pyc") < 13e6
+    assert sum(file.stat().st_size for file in files if file.suffix != ".pyc") < 15e6
 
 
 def test_an_installed_package_has_all_data_and_none_of_the_scripts_that_prepare_it():

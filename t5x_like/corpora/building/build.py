@@ -14,12 +14,12 @@ from t5x_like.corpora.building.corpus_manifest import (
     read_manifest,
     write_manifest,
 )
+from t5x_like.corpora.building.input_files import InputBatch, InputFile, find_input
 from t5x_like.corpora.building.recipe import CorpusRecipe
 from t5x_like.corpora.building.stage_runner import clear_partial_files, run_stages
 from t5x_like.corpora.building.stages import is_done, stages_of, tasks_of
 from t5x_like.io.beam_runner import RunAll
 from t5x_like.io.files import as_path, read_json, write_json
-from t5x_like.io.paths import find_files
 from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.nested_values import one_or_several
 
@@ -61,7 +61,7 @@ def build_corpus(
 
     Args:
       recipe: Steps, input options and output format.
-      inputs: Paths or patterns of the input files.
+      inputs: Paths or patterns of files, or of folders of HTML, Markdown and text files.
       output: A local folder, or a bucket.
       workers: Number of worker processes.
       run_all: Runs the tasks of a stage on a cluster instead, see ``io/beam_runner.py``.
@@ -70,22 +70,22 @@ def build_corpus(
     Raises:
       ValueError: The folder holds something else, an input file is missing or damaged, or the disk is full.
     """
-    files = sorted(dict.fromkeys(find_files(inputs)))
-    sizes = [as_path(file).stat().length for file in files]
+    build_input = find_input(inputs, recipe.reading.kind)
+    batches = build_input.batches()
     folder = os.fspath(output).rstrip("/")
-    planned = plan(recipe, folder, files, sizes)
-    requested = _requested(planned, files, sizes)
+    planned = plan(recipe, folder, batches)
+    requested = _requested(planned, build_input.files)
     as_path(folder).mkdir(parents=True, exist_ok=True)
     with exclusive_writer(folder, "corpus"):
         finished = _finished_before(folder, requested, progress=progress)
         if finished is not None:
             return BuildResult(finished, was_finished=True)
-        _begin(planned, requested, files)
+        _begin(planned, requested, batches)
         try:
-            run_stages(planned, files, sizes, workers=workers, run_all=run_all, progress=progress)
+            run_stages(planned, batches, workers=workers, run_all=run_all, progress=progress)
         finally:
             clear_partial_files(folder)  # of workers that were ended after a failure
-        manifest = write_manifest(planned, requested, files)
+        manifest = write_manifest(planned, requested, batches, build_input.left_out)
         _remove_work(folder)
     if not manifest["input"]["pages"]:
         _log.warning(
@@ -101,15 +101,15 @@ def build_corpus(
     return BuildResult(manifest, was_finished=False)
 
 
-def _requested(planned: BuildPlan, files: Sequence[str], sizes: Sequence[int]) -> dict[str, object]:
+def _requested(planned: BuildPlan, files: Sequence[InputFile]) -> dict[str, object]:
     """Return all settings that determine the output."""
-    inputs = dict(zip(files, sizes, strict=True))
+    inputs = {file.name: file.size for file in files}
     return {
         **planned.recipe.describe(),
         "shards": f"{planned.train_shards} of train, {planned.validation_shards} of validation",
         "partitions": f"{planned.num_train} of train, {planned.num_validation} of validation",
         "input": {
-            "bytes": sum(sizes),
+            "bytes": sum(file.size for file in files),
             "names and sizes": hashlib.md5(repr(sorted(inputs.items())).encode()).hexdigest(),
             "files": inputs,
         },
@@ -132,12 +132,12 @@ def _finished_before(folder: str, requested: Mapping[str, Any], *, progress: boo
     return None
 
 
-def _begin(planned: BuildPlan, requested: Mapping[str, Any], files: Sequence[str]) -> None:
+def _begin(planned: BuildPlan, requested: Mapping[str, Any], batches: Sequence[InputBatch]) -> None:
     folder = planned.output
     started = as_path(folder) / WORK / _STARTED
     if started.exists():
         stored = read_json(started)
-        corrected = _unread(planned, files) if stored["input"] != requested["input"] else ()
+        corrected = _unread(planned, batches) if stored["input"] != requested["input"] else ()
         _refuse_other(folder, stored, requested, corrected)
         clear_partial_files(folder)
         write_json(started, requested)
@@ -150,12 +150,13 @@ def _begin(planned: BuildPlan, requested: Mapping[str, Any], files: Sequence[str
     write_json(started, requested)
 
 
-def _unread(planned: BuildPlan, files: Sequence[str]) -> set[str]:
+def _unread(planned: BuildPlan, batches: Sequence[InputBatch]) -> set[str]:
     """Return the files that no finished task has read; these may have changed since the build began."""
     clean, *later = stages_of(planned)
     if any((as_path(planned.output) / WORK / stage.name).exists() for stage in later):
         return set()  # all have been read, and the results may be removed
-    return {task.file for task in tasks_of(planned, clean, files) if not is_done(task)}
+    tasks = zip(tasks_of(planned, clean, batches), batches, strict=True)
+    return {file.name for task, batch in tasks if not is_done(task) for file in batch.files}
 
 
 def _refuse_other(

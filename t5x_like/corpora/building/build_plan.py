@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from t5x_like.corpora.building.input_files import InputBatch, all_files
 from t5x_like.corpora.building.recipe import CorpusRecipe
 
 PARTITION_BYTES = 64 * 10**6  # of text; a task needs about three times as much memory
@@ -54,7 +55,7 @@ class BuildPlan:
     Attributes:
       recipe: The corpus recipe.
       output: A folder that all machines can reach.
-      num_files: Number of input files.
+      num_batches: Number of batches of input files, one for each task of the first stage.
       num_train: Number of partitions of the train split.
       num_validation: Number of partitions of the validation split.
       train_shards: Number of output files of the train split.
@@ -63,7 +64,7 @@ class BuildPlan:
 
     recipe: CorpusRecipe
     output: str
-    num_files: int
+    num_batches: int
     num_train: int
     num_validation: int
     train_shards: int
@@ -129,18 +130,18 @@ def num_gathered(count: int) -> int:
     return -(-count // GATHERED)
 
 
-def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequence[int]) -> BuildPlan:
+def plan(recipe: CorpusRecipe, output: str, batches: Sequence[InputBatch]) -> BuildPlan:
     """Divide the work by the size of the input alone, so that the output doesn't depend on the machines.
 
     Args:
       recipe: The corpus recipe.
       output: A folder that all machines can reach.
-      files: Input files.
-      sizes: Their sizes in bytes.
+      batches: Input files.
     """
     size = sum(
-        size * max((factor for end, factor in _EXPANSION.items() if file.endswith(end)), default=1.0)
-        for file, size in zip(files, sizes, strict=True)
+        file.size
+        * max((factor for end, factor in _EXPANSION.items() if file.path.endswith(end)), default=1.0)
+        for file in all_files(batches)
     )
     wanted = max(
         1,
@@ -154,7 +155,7 @@ def plan(recipe: CorpusRecipe, output: str, files: Sequence[str], sizes: Sequenc
     return BuildPlan(
         recipe=recipe,
         output=output,
-        num_files=len(files),
+        num_batches=len(batches),
         num_train=shards * math.ceil(wanted / shards),
         num_validation=validation_shards * math.ceil(wanted * held_out / max(validation_shards, 1)),
         train_shards=shards,

@@ -1,4 +1,4 @@
-"""The first stage: each task reads one input file, applies the rules for single pages and sorts pages by URL digest.
+"""The first stage: each task reads input files, applies the rules for single pages and sorts pages by URL digest.
 
 A page dropped by a rule after ``UniqueUrls`` leaves a tombstone. Whether the drop counts is known only when the newest
 version of the page is known.
@@ -7,10 +7,10 @@ version of the page is known.
 import hashlib
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable
 
 from t5x_like.corpora.building.blocks import BlockWriter
 from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.input_files import InputBatch
 from t5x_like.corpora.building.intermediate_pages import PageVersion, pack_versions
 from t5x_like.corpora.building.tally import SAMPLE_CHARS, Tally, apply_rules
 from t5x_like.corpora.duplicates.duplicate_rule import PagePosition
@@ -18,7 +18,6 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.page_reader import read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
-from t5x_like.io.files import as_path
 from t5x_like.io.worker_pool import report
 
 STAGE = "clean"
@@ -31,44 +30,55 @@ def first_duplicate_rule(plan: BuildPlan) -> int:
     return next(iter(plan.recipe.duplicate_rules), len(plan.recipe.steps))
 
 
-def clean(plan: BuildPlan, number: int, file: str) -> dict[str, object]:
-    """Clean one input file and return counts.
+def clean(plan: BuildPlan, number: int, batch: InputBatch) -> dict[str, object]:
+    """Clean the input files of one task and return counts.
 
     Args:
       plan: The build.
-      number: Index of the input file.
-      file: Its path.
+      number: Index of the task.
+      batch: Its input files.
 
     Raises:
-      ValueError: The file is damaged and ``recipe.reading`` doesn't allow it, or a rule failed on a page (the message
+      ValueError: A file is damaged and ``recipe.reading`` doesn't allow it, or a rule failed on a page (the message
         names both).
     """
-    cleaner = _Cleaner(plan, number)
+    cleaner = _Cleaner(plan)
     log = ReadLog()
-    on_read = _reporter(number, as_path(file).stat().length)
+    reporter = _Reporter(number, batch.size)
     with BlockWriter.open(plan.path(STAGE, number, "pages"), num_readers=plan.num_partitions) as writer:
-        for record, read in enumerate(read_pages(file, plan.recipe.reading, log, on_read=on_read)):
-            try:
-                cleaner.take(record, read.page)
-            except ValueError as error:
-                raise ValueError(f"{file}, page {record}: {error}") from error
-            if cleaner.waiting_chars >= _BUFFER_CHARS:
-                cleaner.flush(writer)
+        for source, file in enumerate(batch.files, start=batch.first):
+            pages = read_pages(
+                file.path, plan.recipe.reading, log, address=file.address, on_read=reporter.on_read
+            )
+            for record, read in enumerate(pages):
+                try:
+                    cleaner.take(source, record, read.page)
+                except ValueError as error:
+                    raise ValueError(f"{file.path}, page {record}: {error}") from error
+                if cleaner.waiting_chars >= _BUFFER_CHARS:
+                    cleaner.flush(writer)
+            reporter.end_file(file.size)
         cleaner.flush(writer)
     return {**cleaner.results(), "reading": _log_in_json(log)}
 
 
-def _reporter(number: int, size: int) -> Callable[[int], None]:
-    """Return a function that reports the position in an input file of ``size`` bytes, once a second."""
-    last = time.monotonic()
+class _Reporter:
+    """Reports once a second how far a task's files are read."""
 
-    def on_read(position: int) -> None:
-        nonlocal last
-        if (now := time.monotonic()) - last >= _REPORT_SECONDS:
-            last = now
-            report((STAGE, number, min(position / size, 1.0)))
+    def __init__(self, number: int, size: int) -> None:
+        self._number, self._size = number, size
+        self._before = 0  # bytes of finished files
+        self._last = time.monotonic()
 
-    return on_read
+    def on_read(self, position: int) -> None:
+        """Report the position in the present file, if it is time."""
+        if (now := time.monotonic()) - self._last >= _REPORT_SECONDS:
+            self._last = now
+            report((STAGE, self._number, min((self._before + position) / self._size, 1.0)))
+
+    def end_file(self, size: int) -> None:
+        """Go on to the next file."""
+        self._before += size
 
 
 def _log_in_json(log: ReadLog) -> dict[str, object]:
@@ -76,10 +86,10 @@ def _log_in_json(log: ReadLog) -> dict[str, object]:
 
 
 class _Cleaner:
-    def __init__(self, plan: BuildPlan, source: int) -> None:
+    def __init__(self, plan: BuildPlan) -> None:
         steps, end = plan.recipe.steps, first_duplicate_rule(plan)
         unique = plan.recipe.unique_urls
-        self._plan, self._source, self._is_unique = plan, source, unique is not None
+        self._plan, self._is_unique = plan, unique is not None
         self._before = plan.recipe.page_rules(0, end if unique is None else unique)
         self._after = plan.recipe.page_rules(end if unique is None else unique + 1, end)
         self._numbers = [step_index for step_index, _ in self._before]
@@ -89,10 +99,11 @@ class _Cleaner:
         self._buffers: defaultdict[int, list[PageVersion]] = defaultdict(list)
         self.waiting_chars = 0
 
-    def take(self, record: int, page: Page) -> None:
+    def take(self, source: int, record: int, page: Page) -> None:
         """Apply the rules to a page and buffer the result for its partition.
 
         Args:
+          source: Index of the page's file among all input files.
           record: Number of the page in the file.
           page: The page.
         """
@@ -110,7 +121,7 @@ class _Cleaner:
         outcome = apply_rules(self._after, outcome.page)
         # Of versions that are dropped the next stage samples some: which ones depends on all files.
         text = outcome.page.text if outcome.dropped is None else outcome.page.text[:SAMPLE_CHARS]
-        version = PageVersion.of(PagePosition(digest, self._source, record), text_digest, outcome, text)
+        version = PageVersion.of(PagePosition(digest, source, record), text_digest, outcome, text)
         self._buffers[self._plan.partition_of(digest)].append(version)
         self.waiting_chars += len(text) + 200  # also counts the memory of tombstones
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from t5x_like.corpora.building.atomic_files import checksum_of_file
 from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.input_files import InputBatch, all_files
 from t5x_like.corpora.building.recipe import describe_step, is_duplicate_rule
 from t5x_like.corpora.building.stages import Stage, done, stages_of, tasks_of
 from t5x_like.corpora.building.tally import KEPT, Tally
@@ -28,13 +29,19 @@ _LIBRARIES = (
 )
 
 
-def write_manifest(plan: BuildPlan, requested: Mapping[str, Any], files: Sequence[str]) -> dict[str, Any]:
+def write_manifest(
+    plan: BuildPlan,
+    requested: Mapping[str, Any],
+    batches: Sequence[InputBatch],
+    left_out: Mapping[str, int] = {},
+) -> dict[str, Any]:
     """Add up the counts of all tasks, write samples and manifest, and return the manifest.
 
     Args:
       plan: The build.
       requested: All settings that determine the output.
-      files: Input files.
+      batches: Input files.
+      left_out: Number of files of folders that weren't read, by reason.
     """
     end = len(plan.recipe.steps)
     tally, log = Tally(end), ReadLog()
@@ -42,7 +49,7 @@ def write_manifest(plan: BuildPlan, requested: Mapping[str, Any], files: Sequenc
     shards, stages, read = [], [], Counter[str]()
     for stage in stages_of(plan):
         seconds, size = Counter[str](), 0
-        for result in _results(plan, stage, files):
+        for result in _results(plan, stage, batches):
             seconds.update(result["seconds"])
             size += sum(result["sizes"].values())  # written for later stages
             if "tally" in result:
@@ -68,7 +75,12 @@ def write_manifest(plan: BuildPlan, requested: Mapping[str, Any], files: Sequenc
         "version": VERSION,
         "made from": dict(requested),
         "libraries": _versions(),
-        "input": {"files": len(files), "bytes": requested["input"]["bytes"], **read},
+        "input": {
+            "files": len(all_files(batches)),
+            "bytes": requested["input"]["bytes"],
+            **read,
+            "left out": _sorted(left_out),
+        },
         "reading": {"counts": _sorted(log.counts), "examples": log.examples, "damaged": log.num_damaged},
         "splits": {split: _split(shards, split) for split in ("train", "validation")},
         "steps": _steps(plan, tally),
@@ -128,8 +140,8 @@ def describe_damage(folder: str, manifest: Mapping[str, Any], *, progress: bool 
     return None
 
 
-def _results(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> Any:
-    for task in tasks_of(plan, stage, files):
+def _results(plan: BuildPlan, stage: Stage, batches: Sequence[InputBatch]) -> Any:
+    for task in tasks_of(plan, stage, batches):
         result = done(task)
         assert result is not None, f"task {task.number} of {stage.name} has no counts"
         yield result

@@ -109,7 +109,7 @@ def _after_removal(
 def _newest(plan: BuildPlan, partition: int, tally: Tally) -> Iterator[RemainingPage]:
     """Yield pages sorted by URL digest: one for each URL if the recipe says so; tombstones are counted only."""
     versions: list[PageVersion] = []
-    for path in plan.sources(cleaning_stage.STAGE, "pages", plan.num_files):
+    for path in plan.sources(cleaning_stage.STAGE, "pages", plan.num_batches):
         for block in read_blocks(path, partition):
             versions += unpack_versions(block)
     versions.sort(key=lambda version: version[:8])

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from t5x_like.corpora.building.atomic_files import is_partial
 from t5x_like.corpora.building.build_plan import BuildPlan
+from t5x_like.corpora.building.input_files import InputBatch
 from t5x_like.corpora.building.stages import (
     Stage,
     Task,
@@ -23,8 +24,7 @@ from t5x_like.io.worker_pool import WorkerPool
 
 def run_stages(
     plan: BuildPlan,
-    files: Sequence[str],
-    sizes: Sequence[int],
+    batches: Sequence[InputBatch],
     *,
     workers: int = 1,
     run_all: RunAll | None = None,
@@ -34,8 +34,7 @@ def run_stages(
 
     Args:
       plan: The build.
-      files: Input files.
-      sizes: Their sizes in bytes.
+      batches: Input files.
       workers: Number of tasks that run at once on this machine.
       run_all: Runs all tasks of a stage on a cluster instead.
       progress: Show progress on standard error.
@@ -44,8 +43,8 @@ def run_stages(
       ValueError: A task failed; the results of finished tasks are kept.
     """
     stages = stages_of(plan)
-    open_tasks = _open_tasks(plan, stages, files)
-    costs = _costs(stages, sum(sizes), sizes)
+    open_tasks = _open_tasks(plan, stages, batches)
+    costs = _costs(stages, [batch.size for batch in batches])
     needed = 1 if run_all else min(workers, max(len(tasks) for tasks in open_tasks.values()))
     with Progress(plan.recipe.name, round(sum(map(sum, costs.values()))), "bytes", shown=progress) as bar:
         build_progress = _BuildProgress(bar, costs, open_tasks)
@@ -69,7 +68,7 @@ def run_stages(
                     with contextlib.closing(pool.as_done(tasks)) as ended:
                         for task, _ in ended:
                             build_progress.finish([task])
-                _remove_unread_files(plan, stages, stage, files)
+                _remove_unread_files(plan, stages, stage, batches)
 
 
 class _BuildProgress:
@@ -110,7 +109,9 @@ class _BuildProgress:
         self._bar.reach(round(self._done + sum(self._started.values())))
 
 
-def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) -> dict[str, list[Task]]:
+def _open_tasks(
+    plan: BuildPlan, stages: Sequence[Stage], batches: Sequence[InputBatch]
+) -> dict[str, list[Task]]:
     """Return the unfinished tasks of each stage.
 
     The output of an earlier stage may be missing if all its readers are done.
@@ -120,7 +121,7 @@ def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) 
     for stage in reversed(stages):
         open_tasks[stage.name] = []
         if stage.name in wanted:
-            tasks = tasks_of(plan, stage, files)
+            tasks = tasks_of(plan, stage, batches)
             open_tasks[stage.name] = [task for task in tasks if not is_done(task)]
             if open_tasks[stage.name]:
                 wanted.update(stage.reads)
@@ -128,16 +129,16 @@ def _open_tasks(plan: BuildPlan, stages: Sequence[Stage], files: Sequence[str]) 
 
 
 def _remove_unread_files(
-    plan: BuildPlan, stages: Sequence[Stage], ended: Stage, files: Sequence[str]
+    plan: BuildPlan, stages: Sequence[Stage], ended: Stage, batches: Sequence[InputBatch]
 ) -> None:
     later = stages[stages.index(ended) + 1 :]
     for stage in stages:
         if stage.name in ended.reads and not any(stage.name in other.reads for other in later):
-            for task in tasks_of(plan, stage, files):
+            for task in tasks_of(plan, stage, batches):
                 remove_outcome(task)
 
 
-def _costs(stages: Sequence[Stage], total: int, sizes: Sequence[int]) -> dict[str, list[float]]:
+def _costs(stages: Sequence[Stage], sizes: Sequence[int]) -> dict[str, list[float]]:
     """Return each task's share of the progress, in bytes of input."""
     weights = sum(stage.weight for stage in stages)
     costs = {}
@@ -146,7 +147,7 @@ def _costs(stages: Sequence[Stage], total: int, sizes: Sequence[int]) -> dict[st
         costs[stage.name] = (
             [size * share for size in sizes]
             if index == 0
-            else [total * share / stage.num_tasks] * stage.num_tasks
+            else [sum(sizes) * share / stage.num_tasks] * stage.num_tasks
         )
     return costs
 

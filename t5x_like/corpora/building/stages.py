@@ -20,6 +20,7 @@ from t5x_like.corpora.building import (
 from t5x_like.corpora.building.atomic_files import FULL, disk_full
 from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.duplicate_stages import is_by_hash_alone, stage_name
+from t5x_like.corpora.building.input_files import InputBatch
 from t5x_like.io.files import as_path, read_json, write_json
 
 # Rough shares of a build's time, for estimates of the remaining time: reading, one page rule, keys …
@@ -55,7 +56,7 @@ class Task(NamedTuple):
       step: Index of the step that the stage works for.
       number: Index of the task in its stage.
       kinds: Extensions of the files that the task writes for later stages.
-      file: Input file of a task of the first stage.
+      batch: Input files of a task of the first stage.
     """
 
     plan: BuildPlan
@@ -63,14 +64,14 @@ class Task(NamedTuple):
     step: int
     number: int
     kinds: tuple[str, ...]
-    file: str = ""
+    batch: InputBatch | None = None
 
 
 def stages_of(plan: BuildPlan) -> list[Stage]:
     """Return the stages of a build in order."""
     recipe, parts = plan.recipe, plan.num_partitions
     weight = _READ + _RULE * len(recipe.page_rules(0, cleaning_stage.first_duplicate_rule(plan)))
-    clean = Stage(cleaning_stage.STAGE, 0, plan.num_files, kinds=("pages",), weight=weight)
+    clean = Stage(cleaning_stage.STAGE, 0, plan.num_batches, kinds=("pages",), weight=weight)
     stages = [clean, *_gathering(clean, "pages")]
     reads: tuple[str, ...] = (stages[-1].name,)
     weight = 0.0
@@ -95,17 +96,17 @@ def _gathering(stage: Stage, kind: str) -> list[Stage]:
     return [Stage(build_plan.gathering(stage.name), stage.step, count, (stage.name,), (kind,), _MATCH)]
 
 
-def tasks_of(plan: BuildPlan, stage: Stage, files: Sequence[str]) -> list[Task]:
+def tasks_of(plan: BuildPlan, stage: Stage, batches: Sequence[InputBatch]) -> list[Task]:
     """Return the tasks of a stage.
 
     Args:
       plan: The build.
       stage: The stage.
-      files: Input files.
+      batches: Input files.
     """
     is_first = stage.name == cleaning_stage.STAGE
     return [
-        Task(plan, stage.name, stage.step, task_index, stage.kinds, files[task_index] if is_first else "")
+        Task(plan, stage.name, stage.step, task_index, stage.kinds, batches[task_index] if is_first else None)
         for task_index in range(stage.num_tasks)
     ]
 
@@ -132,12 +133,13 @@ def _do(task: Task) -> dict[str, object]:
     plan, number, step = task.plan, task.number, task.step
     match task.stage.partition("-")[0]:
         case cleaning_stage.STAGE:
-            return cleaning_stage.clean(plan, number, task.file)
+            assert task.batch is not None
+            return cleaning_stage.clean(plan, number, task.batch)
         case "pages":
             return partition_stage.compute_keys(plan, number, step)
         case "gather":
             source = task.stage.removeprefix(build_plan.gathering(""))
-            count = plan.num_files if source == cleaning_stage.STAGE else plan.num_partitions
+            count = plan.num_batches if source == cleaning_stage.STAGE else plan.num_partitions
             return duplicate_stages.gather(plan, source, number, task.kinds[0], count)
         case "match":
             return duplicate_stages.match(plan, number, step)

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 from t5x_like.io.decompression import is_compressed
 from t5x_like.io.text_encoding import WIDE_MARKS
 
-Kind = Literal["wet", "warc", "jsonl", "parquet", "text", "lines", "html"]
+Kind = Literal["wet", "warc", "jsonl", "parquet", "text", "lines", "html", "markdown"]
 KINDS: tuple[str, ...] = get_args(Kind)
 
 _BY_ENDING: dict[str, Kind] = {
@@ -22,6 +22,8 @@ _BY_ENDING: dict[str, Kind] = {
     ".html": "html",
     ".htm": "html",
     ".xhtml": "html",
+    ".md": "markdown",
+    ".markdown": "markdown",
 }
 COMPRESSED_ENDINGS = (".gz", ".zst", ".zstd")
 _FIRST_TYPE = re.compile(rb"^WARC-Type:[ \t]*(conversion|response)", re.MULTILINE | re.IGNORECASE)

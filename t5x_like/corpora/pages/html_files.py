@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
 from t5x_like.corpora.pages.html_text import Extractor, Html
 from t5x_like.corpora.pages.page_encoding import decode_body, log_replaced
-from t5x_like.corpora.pages.page_fields import placeholder_url
 from t5x_like.corpora.pages.plain_text import content_of_page
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Chunk
@@ -36,8 +35,9 @@ def read_html(
         return
     content, encoding, _ = decode_body(body, None)
     log_replaced(log, 1, content, body, encoding)
+    extract = extractor(html)
     try:
-        text = _extractor(html)(content).strip()
+        text = extract(content).strip()
     except ValueError as error:
         log.damage("html", 1, str(error))
         return
@@ -45,10 +45,15 @@ def read_html(
         log.count("filtered:no_content")
         return
     log.count("passed")
-    yield LocatedPage(1, Page(placeholder_url(log.file, 1), text, content_type="text/html"))
+    yield LocatedPage(1, Page(log.only_url, text, content_type="text/html"))
 
 
-def _extractor(html: Html) -> Extractor:
+def extractor(html: Html) -> Extractor:
+    """Return the extractor that this process keeps for all its files.
+
+    Raises:
+      ValueError: The options aren't valid.
+    """
     key = os.getpid(), html  # a forked process must not share its parent's
     if key not in _extractors:
         _extractors[key] = Extractor(html)

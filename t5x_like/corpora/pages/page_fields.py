@@ -1,6 +1,5 @@
 """Pages from rows of JSONL and parquet files."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -22,16 +21,6 @@ class Fields:
     def names(self) -> tuple[str, ...]:
         """Names of all four fields."""
         return self.text, self.url, self.timestamp, self.language
-
-
-def placeholder_url(file: str, position: int) -> str:
-    """Return the URL of a document that has none: its file and position, because URLs identify pages.
-
-    Args:
-      file: File of the document.
-      position: Number of the document in its file.
-    """
-    return f"{os.fspath(file)}#{position}"
 
 
 def page_of(row: Mapping[str, Any], position: int, fields: Fields, log: FileLog) -> Page | None:
@@ -67,7 +56,7 @@ def page_of(row: Mapping[str, Any], position: int, fields: Fields, log: FileLog)
             return None
     if not log.has_content(text, position):
         return None
-    url = values[fields.url] or placeholder_url(log.file, position)
+    url = values[fields.url] or log.placeholder_url(position)
     return Page(url, text, values[fields.timestamp] or "", language=values[fields.language])
 
 

@@ -12,6 +12,7 @@ from t5x_like.corpora.pages.file_kinds import KINDS, Kind, find_kind, kind_from_
 from t5x_like.corpora.pages.html_files import read_html
 from t5x_like.corpora.pages.html_text import Html
 from t5x_like.corpora.pages.jsonl import read_jsonl
+from t5x_like.corpora.pages.markdown_files import read_markdown
 from t5x_like.corpora.pages.page_fields import Fields
 from t5x_like.corpora.pages.parquet import read_parquet
 from t5x_like.corpora.pages.plain_text import read_lines, read_text
@@ -32,7 +33,8 @@ class PageReaderConfig:
     No kind is an archive of files, so names inside a file never become paths.
 
     Attributes:
-      kind: "wet", "warc", "jsonl", "parquet", "html", "text" (a page in each file) or "lines" (a page on each line).
+      kind: "wet", "warc", "jsonl", "parquet", "html", "markdown", "text" (a page in each file) or "lines" (a page
+        on each line).
         None detects it from each file's name and first bytes. All except parquet may be compressed by gzip or zstd.
       on_corruption: "fail" stops at the first unreadable content, naming file and position; "skip" counts it and
         continues after it. A build may change it when it is continued.
@@ -68,7 +70,7 @@ class PageReaderConfig:
         if self.kind not in (None, "jsonl", "parquet"):
             names = ("text_field", "url_field", "timestamp_field", "language_field")
             refuse_unused(self, *names, because=f"kind={self.kind!r} has no fields")
-        if self.kind not in (None, "warc", "html"):
+        if self.kind not in (None, "warc", "html", "markdown"):
             refuse_unused(self, "html", because=f"no HTML is read with kind={self.kind!r}")
 
     @property
@@ -92,6 +94,7 @@ def read_pages(
     reading: PageReaderConfig = PageReaderConfig(),
     log: ReadLog | None = None,
     *,
+    address: str | None = None,
     on_read: Callable[[int], None] | None = None,
 ) -> Iterator[LocatedPage]:
     """Yield the pages of one file in its order, in memory that doesn't grow with the file.
@@ -100,6 +103,7 @@ def read_pages(
       path: A local or bucket path.
       reading: Options.
       log: Receives counts of what was read and left out; its ``on_corruption`` is set to that of ``reading``.
+      address: URL of a file that is one page, and start of those of pages that have none; None uses the path.
       on_read: Called after each page with the number of stored bytes read so far.
 
     Raises:
@@ -114,13 +118,15 @@ def read_pages(
     except (FileNotFoundError, IsADirectoryError):
         raise ValueError(f"{file!r} is no file; name one, or a pattern such as 'crawl/*.wet.gz'") from None
     with stream:
-        for page in _read(stream, file, reading, log):
+        for page in _read(stream, file, reading, log, address):
             yield page
             if on_read is not None:
                 on_read(stream.tell())
 
 
-def _read(stream: IO[bytes], file: str, reading: PageReaderConfig, log: ReadLog) -> Iterator[LocatedPage]:
+def _read(
+    stream: IO[bytes], file: str, reading: PageReaderConfig, log: ReadLog, address: str | None
+) -> Iterator[LocatedPage]:
     unknown = FileLog(log, file, reading.kind or kind_from_name(file) or "unknown", "line")
     compressed = stream.read(_START)
     if not compressed:
@@ -138,7 +144,7 @@ def _read(stream: IO[bytes], file: str, reading: PageReaderConfig, log: ReadLog)
     except ValueError as error:
         unknown.damage("kind", None, str(error) if start else f"{first[1]}")
         return
-    file_log = FileLog(log, file, kind, _UNITS.get(kind, "line"))
+    file_log = FileLog(log, file, kind, _UNITS.get(kind, "line"), address)
     if kind == "parquet":
         stream.seek(0)
         limit = reading.max_page_bytes
@@ -157,8 +163,9 @@ def _read_chunks(
         return read_wet(chunks, log, max_page_bytes=limit)
     if kind == "warc":
         return read_warc(chunks, log, html=reading.html, max_page_bytes=limit)
-    if kind == "html":
-        return read_html(chunks, log, html=reading.html, max_page_bytes=limit)
+    if kind in ("html", "markdown"):
+        read = read_html if kind == "html" else read_markdown
+        return read(chunks, log, html=reading.html, max_page_bytes=limit)
     if kind == "jsonl":
         return read_jsonl(chunks, log, fields=reading.fields, max_page_bytes=limit)
     return (read_text if kind == "text" else read_lines)(chunks, log, max_page_bytes=limit)

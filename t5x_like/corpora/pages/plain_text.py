@@ -4,7 +4,6 @@ import codecs
 from collections.abc import Iterable, Iterator
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
-from t5x_like.corpora.pages.page_fields import placeholder_url
 from t5x_like.corpora.pages.reading_log import FileLog
 from t5x_like.io.decompression import Chunk, MissingBytes
 
@@ -24,7 +23,7 @@ def read_text(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> 
     hint = "; if it has a document a line, say so: kind='lines'"
     content = content_of_page(chunks, log, max_page_bytes=max_page_bytes, hint=hint)
     if content is not None:
-        yield from _page(content, 1, log)
+        yield from _page(content, 1, log.only_url, log)
 
 
 def read_lines(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) -> Iterator[LocatedPage]:
@@ -40,16 +39,16 @@ def read_lines(chunks: Iterable[Chunk], log: FileLog, *, max_page_bytes: int) ->
     """
     log.count("lines-file")
     for number, line in log.good_lines(chunks, max_bytes=max_page_bytes):
-        yield from _page(line, number, log)
+        yield from _page(line, number, log.placeholder_url(number), log)
 
 
-def _page(content: bytes, position: int, log: FileLog) -> Iterator[LocatedPage]:
+def _page(content: bytes, position: int, url: str, log: FileLog) -> Iterator[LocatedPage]:
     if position == 1:
         content = content.removeprefix(codecs.BOM_UTF8)
     text = log.decode(content, position)
     if log.has_content(text, position):
         log.count("passed")
-        yield LocatedPage(position, Page(placeholder_url(log.file, position), text))
+        yield LocatedPage(position, Page(url, text))
 
 
 def content_of_page(

@@ -62,12 +62,23 @@ class FileLog:
       file: Name of the file.
       kind: Kind of the file.
       unit: Unit of positions in the file: ``record at byte``, ``line`` or ``row``.
+      address: URL of the file, if it has one: the file of a folder.
     """
 
     log: ReadLog
     file: str
     kind: str
     unit: str
+    address: str | None = None
+
+    @property
+    def only_url(self) -> str:
+        """URL of the one page of the file."""
+        return self.address or self.placeholder_url(1)
+
+    def placeholder_url(self, position: int) -> str:
+        """Return the URL of a document that has none: its file and position, because URLs identify pages."""
+        return f"{self.address or self.file}#{position}"
 
     def count(self, what: str, number: int = 1) -> None:
         """Add to a count.

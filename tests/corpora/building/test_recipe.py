@@ -3,6 +3,7 @@
 import pytest
 
 from t5x_like.corpora.building.build_plan import plan
+from t5x_like.corpora.building.input_files import InputBatch, InputFile
 from t5x_like.corpora.building.recipe import CorpusRecipe, UniqueUrls
 from t5x_like.corpora.rules.bad_words import BadWords
 from tests.corpora.building.tiny import LINES, MinChars, NoDigits, recipe
@@ -54,11 +55,15 @@ def test_a_recipe_describes_all_settings_that_determine_the_output(tmp_path):
     assert made.describe()["step 3"] != before
 
 
+def batches(path: str, size: int) -> list[InputBatch]:
+    return [InputBatch(0, (InputFile(path, size),))]
+
+
 @pytest.mark.parametrize("num_shards", [None, 1, 3, 1000])
 @pytest.mark.parametrize("size", [0, 10**6, 10**9, 10**12])
 def test_partitions_fit_memory_and_shards_hold_them_all(size, num_shards):
     made = plan(
-        recipe(NoDigits(), num_shards=num_shards, validation_share=0.001), "out", ["a.wet.gz"], [size]
+        recipe(NoDigits(), num_shards=num_shards, validation_share=0.001), "out", batches("a.wet.gz", size)
     )
     shards = [made.shard(index) for index in range(made.num_shards)]
     assert [number for shard in shards for number in shard.partitions] == list(range(made.num_partitions))
@@ -69,7 +74,7 @@ def test_partitions_fit_memory_and_shards_hold_them_all(size, num_shards):
 
 
 def test_partitions_are_ranges_of_digests_and_validation_has_its_own():
-    made = plan(recipe(num_shards=10), "out", ["a.jsonl"], [1])
+    made = plan(recipe(num_shards=10), "out", batches("a.jsonl", 1))
     digests = sorted(bytes([byte]) + bytes(14) + bytes([last]) for byte in range(256) for last in range(7))
     held_out = [digest for digest in digests if made.recipe.is_held_out(digest)]
     train = [made.partition_of(digest) for digest in digests if digest not in held_out]
