@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.corpora.building.corpus_manifest import SAMPLES, read_manifest
+from t5x_like.corpora.building.input_files import describe_left_out
 from t5x_like.io.files import as_path, read_jsonl, write_text
 from t5x_like.reports.corpus_words import count_in_words, decision_in_words, reason_in_words
 from t5x_like.reports.rendering import Tile, number, plural, printable, render, share
@@ -66,6 +67,7 @@ def corpus_report(manifest: Manifest, samples: Sequence[Mapping[str, Any]]) -> s
       samples: Pages with their fates, to show as examples.
     """
     read, made_from = manifest["input"], manifest["made from"]
+    left_out = read.get("left out", {})
     facts = {
         name: value
         for name, value in made_from.items()
@@ -74,7 +76,8 @@ def corpus_report(manifest: Manifest, samples: Sequence[Mapping[str, Any]]) -> s
     return render(
         "corpus_report.html.j2",
         title=f"Corpus {made_from['recipe']}",
-        introduction=f"Fate of {read['pages']:,} pages in {plural(read['files'], 'file')}, step by step.",
+        introduction=f"Fate of {read['pages']:,} pages in {plural(read['files'], 'file')}, step by step."
+        + (f" Files of folders that were left out: {describe_left_out(left_out)}." if left_out else ""),
         headlines=_headlines(manifest),
         manifest=manifest,
         funnel=_funnel(manifest),

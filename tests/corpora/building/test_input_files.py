@@ -185,10 +185,13 @@ def test_an_absent_folder_and_two_of_one_name_end_with_a_message(tmp_path: Path,
     assert "have the same name" in capsys.readouterr().err
 
 
-def test_the_summary_counts_what_was_left_out(tmp_path: Path, manual: Path, capsys):
+def test_summary_and_report_count_the_files_left_out(tmp_path: Path, manual: Path, capsys):
     output = tmp_path / "out"
     assert main(["corpus", "build", *RECIPE, "--input", str(manual), "--output", str(output)]) == 0
-    assert "files left out: 2 hidden, 1 .css, 1 .png, 1 empty, 1 no ending" in capsys.readouterr().out
+    left_out = "left out: 2 hidden, 1 .css, 1 .png, 1 empty, 1 no ending"
+    assert f"files {left_out}" in capsys.readouterr().out
+    assert main(["corpus", "report", str(output)]) == 0
+    assert left_out in (output / "report.html").read_text()
 
 
 def test_many_reasons_are_added_up():
