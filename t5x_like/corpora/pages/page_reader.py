@@ -8,11 +8,10 @@ from typing import IO
 
 from t5x_like.config_class import refuse_unused
 from t5x_like.corpora.pages.crawled_page import LocatedPage
+from t5x_like.corpora.pages.document_files import read_document
 from t5x_like.corpora.pages.file_kinds import KINDS, Kind, find_kind, kind_from_name
-from t5x_like.corpora.pages.html_files import read_html
 from t5x_like.corpora.pages.html_text import Html
 from t5x_like.corpora.pages.jsonl import read_jsonl
-from t5x_like.corpora.pages.markdown_files import read_markdown
 from t5x_like.corpora.pages.page_fields import Fields
 from t5x_like.corpora.pages.parquet import read_parquet
 from t5x_like.corpora.pages.plain_text import read_lines, read_text
@@ -164,8 +163,7 @@ def _read_chunks(
     if kind == "warc":
         return read_warc(chunks, log, html=reading.html, max_page_bytes=limit)
     if kind in ("html", "markdown"):
-        read = read_html if kind == "html" else read_markdown
-        return read(chunks, log, html=reading.html, max_page_bytes=limit)
+        return read_document(chunks, log, kind=kind, html=reading.html, max_page_bytes=limit)
     if kind == "jsonl":
         return read_jsonl(chunks, log, fields=reading.fields, max_page_bytes=limit)
     return (read_text if kind == "text" else read_lines)(chunks, log, max_page_bytes=limit)

@@ -1,11 +1,12 @@
-"""Pages from HTML files, one each: documentation, or the copy of a website."""
+"""Pages from HTML and Markdown files, one each: documentation, or the copy of a website."""
 
 import atexit
 import os
 from collections.abc import Iterable, Iterator
+from typing import Literal
 
 from t5x_like.corpora.pages.crawled_page import LocatedPage, Page
-from t5x_like.corpora.pages.html_text import Extractor, Html
+from t5x_like.corpora.pages.html_text import Extractor, Html, need_markdown
 from t5x_like.corpora.pages.page_encoding import decode_body, log_replaced
 from t5x_like.corpora.pages.plain_text import content_of_page
 from t5x_like.corpora.pages.reading_log import FileLog
@@ -15,40 +16,48 @@ from t5x_like.io.decompression import Chunk
 _extractors: dict[tuple[int, Html], Extractor] = {}
 
 
-def read_html(
-    chunks: Iterable[Chunk], log: FileLog, *, html: Html, max_page_bytes: int
+def read_document(
+    chunks: Iterable[Chunk],
+    log: FileLog,
+    *,
+    kind: Literal["html", "markdown"],
+    html: Html,
+    max_page_bytes: int,
 ) -> Iterator[LocatedPage]:
-    """Yield the one page of a file.
+    """Yield the one page of a file: text without markup, and without code blocks of Markdown.
 
     Args:
       chunks: Decompressed content of the file.
       log: Log of the file.
+      kind: Markup of the file.
       html: Options of text extraction.
       max_page_bytes: Largest file.
 
     Raises:
       ValueError: The file is damaged and ``on_corruption`` is "fail".
     """
-    log.count("html-file")
+    log.count(f"{kind}-file")
     body = content_of_page(chunks, log, max_page_bytes=max_page_bytes)
     if body is None:
         return
-    content, encoding, _ = decode_body(body, None)
-    log_replaced(log, 1, content, body, encoding)
-    extract = extractor(html)
+    if kind == "markdown":
+        need_markdown()
+        source = log.decode(body, 1).removeprefix("\ufeff")
+    else:
+        source, encoding, _ = decode_body(body, None)
+        log_replaced(log, 1, source, body, encoding)
+    extract = _extractor(html)
     try:
-        text = extract(content).strip()
+        text = extract(source, is_markdown=kind == "markdown").strip()
     except ValueError as error:
-        log.damage("html", 1, str(error))
+        log.damage(kind, 1, str(error))
         return
-    if not text:
-        log.count("filtered:no_content")
-        return
-    log.count("passed")
-    yield LocatedPage(1, Page(log.only_url, text, content_type="text/html"))
+    if log.has_content(text, 1):
+        log.count("passed")
+        yield LocatedPage(1, Page(log.only_url, text, content_type=f"text/{kind}"))
 
 
-def extractor(html: Html) -> Extractor:
+def _extractor(html: Html) -> Extractor:
     """Return the extractor that this process keeps for all its files.
 
     Raises:
