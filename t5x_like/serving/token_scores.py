@@ -15,8 +15,8 @@ class TokenLogProbs(NamedTuple):
     """Log-probabilities of a token and of the best tokens in its place.
 
     Attributes:
-      chosen: Of the token.
-      top: Of the best tokens and of this one, as the vocabulary writes them.
+      chosen: Log-probability of the token.
+      top: Log-probabilities of the best tokens and of this one, by their form in the vocabulary.
     """
 
     chosen: float
