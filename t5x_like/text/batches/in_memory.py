@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from t5x_like.text.cache.content import content_checksum
-from t5x_like.text.fields import Feature
+from t5x_like.text.fields import SENTENCE_ENDS, SPANS, TOKENS, Feature
 from t5x_like.text.tasks.file_task import FileTask
 
 _log = logging.getLogger(__name__)
@@ -145,39 +145,69 @@ class InMemoryExamples:
         return [dict(zip(self._features, arrays, strict=True)) for arrays in zip(*columns, strict=True)]
 
 
-class FirstExamples:
-    """The first examples of a store.
+class FirstTokens:
+    """The first tokens of a store's documents; the last document is cut.
+
+    Args:
+      stored: Documents with the feature ``tokens``.
+      num_documents: Number of documents.
+      last_length: Tokens of the last one.
 
     Attributes:
-      checksum: Hash of the store's contents and of the number of examples.
+      checksum: Hash of the store's contents and of the numbers of documents and tokens.
     """
 
-    def __init__(self, stored: ExampleStore, num_examples: int) -> None:
-        self._stored, self._num_examples = stored, num_examples
-        self.checksum = (stored.checksum + num_examples) % 2**63
+    def __init__(self, stored: ExampleStore, num_documents: int, last_length: int) -> None:
+        self._stored, self._last, self._last_length = stored, num_documents - 1, last_length
+        self.checksum = (stored.checksum + num_documents + (last_length << 32)) % 2**63
 
     def __len__(self) -> int:
-        return self._num_examples
+        return self._last + 1
 
     def lengths(self, feature: str) -> np.ndarray:
-        """Return the length of a feature in each example, int64 [N]."""
-        return self._stored.lengths(feature)[: self._num_examples]
+        """Return the length of a feature in each document, int64 [N]."""
+        lengths = self._stored.lengths(feature)[: len(self)].copy()
+        lengths[-1] = len(self.read(np.array([self._last]))[0][feature])
+        return lengths
 
     def read(self, numbers: np.ndarray) -> list[dict[str, np.ndarray]]:
-        """Return the features of examples."""
-        return self._stored.read(numbers)
+        """Return the features of documents."""
+        documents = self._stored.read(numbers)
+        return [
+            cut_document(document, self._last_length) if number == self._last else document
+            for number, document in zip(numbers.tolist(), documents, strict=True)
+        ]
+
+
+def cut_document(document: dict[str, np.ndarray], length: int) -> dict[str, np.ndarray]:
+    """Return the first tokens of a document, with the sentences and spans that are in them.
+
+    Args:
+      document: Features of a document.
+      length: Number of tokens to keep.
+    """
+    cut = document | {TOKENS.name: document[TOKENS.name][:length]}
+    if SENTENCE_ENDS.name in document:
+        ends = document[SENTENCE_ENDS.name]
+        cut[SENTENCE_ENDS.name] = np.append(ends[ends < length], length).astype(ends.dtype)
+    if SPANS.name in document:
+        spans = document[SPANS.name]
+        cut[SPANS.name] = spans[spans[:, 1] <= length]
+    return cut
 
 
 def first_tokens(stored: ExampleStore, max_tokens: int) -> ExampleStore:
-    """Return the first documents of a store, which together have at most ``max_tokens``, and at least one.
+    """Return the first documents of a store, cut to ``max_tokens`` together.
 
     Args:
       stored: Documents with the feature ``tokens``.
       max_tokens: Limit of the number of tokens.
     """
-    ends = np.cumsum(stored.lengths("tokens"))
-    num_examples = max(int(np.searchsorted(ends, max_tokens, side="right")), 1)
-    return stored if num_examples >= len(ends) else FirstExamples(stored, num_examples)
+    ends = np.cumsum(stored.lengths(TOKENS.name))
+    if not len(ends) or max_tokens >= ends[-1]:
+        return stored
+    last = int(np.searchsorted(ends, max_tokens))
+    return FirstTokens(stored, last + 1, max_tokens - (int(ends[last - 1]) if last else 0))
 
 
 def first_examples(

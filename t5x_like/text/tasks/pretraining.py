@@ -42,8 +42,8 @@ class PretrainingTask(FileTask[Document]):
       sentences: Tokenize sentences one by one, and give the objective their ends. A sentence is a line between blank
         lines; in other files it ends with ``.``, ``?`` or ``!``.
       spans_column: Column with annotated words, phrases or entities: [[start, end], …] in characters.
-      max_tokens: Train on the first documents that have this many tokens together, again and again (Raffel et al. 2020,
-        §3.4.2, table 9); None for all. Other splits are read in full.
+      max_tokens: Train on the first so many tokens, again and again (Raffel et al. 2020, §3.4.2, table 9); None for
+        all. The last document is cut. Other splits are read in full.
       word_segmentation: "jieba" finds the words of Chinese, which whole-word masks then keep together; see
         ``word_segmentation``.
     """

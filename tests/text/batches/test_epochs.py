@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from t5x_like.text import registry
-from t5x_like.text.batches.in_memory import first_tokens, load_in_memory
+from t5x_like.text.batches.in_memory import cut_document, first_tokens, load_in_memory
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.writing import cache_split
@@ -89,6 +89,37 @@ def test_a_task_can_be_capped_at_a_number_of_examples_from_memory_or_a_cache(mak
         replace(task, name="empty", max_examples=0)
 
 
+def test_the_last_of_the_first_documents_is_cut_to_the_number_of_tokens(make_corpus):
+    task = registry.definition(make_corpus())
+    assert isinstance(task, PretrainingTask)
+    stored = load_in_memory(task, "train", max_tokens_in_memory=10**9)
+    whole = np.concatenate([each["tokens"] for each in stored.read(np.arange(len(stored)))])
+    checksums = set()
+    for number in (1, 50, 333, int(stored.lengths("tokens")[0]), len(whole) - 1):
+        first = first_tokens(stored, number)
+        cut = np.concatenate([each["tokens"] for each in first.read(np.arange(len(first)))])
+        np.testing.assert_array_equal(cut, whole[:number])
+        assert first.lengths("tokens").sum() == number
+        checksums.add(first.checksum)
+    assert len(checksums) == 5
+    assert first_tokens(stored, len(whole)) is stored
+
+
+def test_sentences_and_spans_of_a_cut_document_are_those_in_it():
+    document = {
+        "tokens": np.arange(10),
+        "sentence_ends": np.array([3, 6, 10], np.int32),
+        "spans": np.array([[0, 2], [4, 6], [5, 8]], np.int32),
+    }
+    cut = cut_document(document, 7)
+    assert {name: array.tolist() for name, array in cut.items()} == {
+        "tokens": list(range(7)),
+        "sentence_ends": [3, 6, 7],
+        "spans": [[0, 2], [4, 6]],
+    }
+    assert cut_document(document, 6)["sentence_ends"].tolist() == [3, 6]
+
+
 def test_a_corpus_can_be_capped_at_a_number_of_tokens_and_repeated(make_corpus):
     task = registry.definition(make_corpus())
     assert isinstance(task, PretrainingTask)
@@ -100,7 +131,6 @@ def test_a_corpus_can_be_capped_at_a_number_of_tokens_and_repeated(make_corpus):
     stored = load_in_memory(task, "train", max_tokens_in_memory=10**9).lengths("tokens")
     share = 2000 / stored.sum()
     assert part.epochs(100)["capped"] == pytest.approx(whole.epochs(100)[task.name] / share, rel=0.2)
-    assert len(first_tokens(load_in_memory(task, "train", max_tokens_in_memory=10**9), 1)) == 1
     with pytest.raises(
         ValueError, match="has max_tokens, and over 1 tokens in all, which are read as a stream"
     ):
