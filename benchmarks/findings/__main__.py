@@ -8,9 +8,11 @@ another. ``--dry_run`` says what is left. ``--results`` and ``--first_seed`` rep
 """
 
 import argparse
+import functools
 import json
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -32,9 +34,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--minutes", type=float, required=True, help="time for runs")
+    parser.add_argument("--minutes", type=float, default=60.0, help="time for runs (60)")
     parser.add_argument("--text", type=Path, metavar="DIR", help="corpus: files train* and validation*")
-    parser.add_argument("--runs", type=Path, required=True, metavar="DIR", help="where runs are written")
+    parser.add_argument(
+        "--runs", type=Path, default=Path("runs/findings"), metavar="DIR", help="where runs are written"
+    )
     parser.add_argument("--names", nargs="+", metavar="FINDING", help="of the plan's findings, these")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time (2)")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="where results are kept")
@@ -185,14 +189,28 @@ def sweep(
             "parameters": run["num_parameters"],
             "seconds": round(each),
             "macros": list(finding.macros),
-            "text": arguments.text.name if finding.needs_text else None,
-            "device": facts["processor"],
+            "text": _text_and_size(arguments.text) if finding.needs_text else None,
+            "device": _device() or facts["processor"],
             "commit": facts["commit"],
             "date": facts["date"],
         }
         for run in ended
         if run["status"] in ("finished", "failed")
     ]
+
+
+def _text_and_size(folder: Path) -> str:
+    size = sum(file.stat().st_size for file in folder.glob("train*"))
+    return f"{folder.name}, {size:,} bytes"
+
+
+@functools.cache
+def _device() -> str:
+    """Return the accelerator that runs use; empty for CPUs. In a process of its own, which frees its memory."""
+    program = "import jax; device = jax.devices()[0]; print(device.platform, device.device_kind)"
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    platform, _, kind = answer.stdout.strip().splitlines()[-1].partition(" ")
+    return "" if platform == "cpu" else kind
 
 
 def _stages(directory: Path) -> list[Path]:

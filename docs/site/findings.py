@@ -91,7 +91,9 @@ def _overview(plan: Sequence[Finding], entries: Sequence[Mapping[str, Any]]) -> 
         cells += [str(counts[verdict]) for verdict in ("same", "other", "undecided")]
         lines.append(f"| {' | '.join(cells)} |")
     lines.append("")
-    return [*lines, f"In the plan, and without all seeds yet: {', '.join(waiting)}.", ""] if waiting else lines
+    return (
+        [*lines, f"In the plan, and without all seeds yet: {', '.join(waiting)}.", ""] if waiting else lines
+    )
 
 
 def _not_shown() -> list[str]:
