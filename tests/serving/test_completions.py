@@ -179,7 +179,7 @@ def test_a_texts_special_ids_are_read_and_not_shown(decoder, monkeypatch):
     """As of runs trained here, whose texts begin with an id that they are shifted in by."""
     served = ServedModel(decoder, "gpt2", Limits())
     ids = decoder.encode(VERSE)["input_ids"][0].tolist()
-    entries: list[Any] = served._log_probs([0, *ids], [], best=1, all_tokens=True)
+    entries: list[Any] = served._scorer.score([0, *ids], [], best=1, all_tokens=True)
     monkeypatch.setattr(served, "_ids", lambda *_, **__: ([0, *ids], 1))
     ((result,),) = completed(served, {"prompt": VERSE, "max_tokens": 0, "echo": True, "logprobs": 1})
     assert result.text == VERSE
