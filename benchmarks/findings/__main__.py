@@ -40,13 +40,18 @@ def main() -> None:
         "--runs", type=Path, default=Path("runs/findings"), metavar="DIR", help="where runs are written"
     )
     parser.add_argument("--names", nargs="+", metavar="FINDING", help="of the plan's findings, these")
+    parser.add_argument("--only", nargs="+", default=[], metavar="SETTING", help="of their settings, these")
     parser.add_argument("--jobs", type=int, default=2, help="runs at the same time (2)")
     parser.add_argument("--results", type=Path, default=RESULTS, metavar="DIR", help="where results are kept")
     parser.add_argument("--first_seed", type=int, default=0, metavar="N", help="seed of the first run (0)")
     parser.add_argument("--dry_run", action="store_true", help="say what is left, and stop")
     arguments = parser.parse_args()
     plan = [
-        replace(finding, first_seed=arguments.first_seed)
+        replace(
+            finding,
+            first_seed=arguments.first_seed,
+            settings=tuple(arguments.only) or finding.settings,
+        )
         for finding in read_plan()
         if finding.name in (arguments.names or [finding.name])
     ]
@@ -54,6 +59,8 @@ def main() -> None:
     if unknown:
         parser.error(f"the plan has no finding {unknown.pop()!r}")
     for finding in plan:
+        if not finding.pairs(finding.comparison()):
+            parser.error(f"{finding.name} has no pair of {', '.join(map(repr, arguments.only))}")
         if finding.needs_text and arguments.text is None and not arguments.dry_run:
             parser.error(
                 f"{finding.name} reads a corpus: give its folder, --text DIR (data/prepare/open_docs.py)"

@@ -91,6 +91,11 @@ def test_lower_losses_are_better() -> None:
     assert (entry["better"], entry["verdict"]) == ("memory", "same")
 
 
+def test_a_finding_can_be_repeated_for_some_settings() -> None:
+    part = replace(OBJECTIVES, settings=("BERT-style", "deshuffling"))
+    assert part.pairs(part.comparison()) == [Pair("BERT-style", "deshuffling", 9.79)]
+
+
 def test_queue_gives_what_is_missing_and_fits_into_the_time(tmp_path: Path) -> None:
     done = [run_of("BERT-style", 0, 90.0), run_of("deshuffling", 1, 40.0, status="failed")]
     (tmp_path / "findings_runs.jsonl").write_text("".join(json.dumps(run) + "\n" for run in done))
