@@ -33,7 +33,7 @@ python -m benchmarks.findings --minutes 60 --text corpus/open_docs --runs runs/f
 ```
 
 takes the next undecided runs of the plan that fit into the time; a later call continues. `make findings` repeats one
-small finding in ten minutes on two cores.
+small finding, and stops after ten minutes.
 """
 
 
@@ -103,8 +103,8 @@ def _not_shown() -> list[str]:
         "## Not shown here",
         "",
         "Comparisons of objectives wait for more computation: after the million tokens of these runs no pretraining is "
-        "worth much to a task ([the plan](../benchmarks/findings/plan.toml)). So do those that begin with models of "
-        f"other recipes. They are {', '.join(waiting)}.",
+        "worth much to a task ([a pilot](../benchmarks/results/findings_pilot_cpu.json)). "
+        f"So do those that begin with models of other recipes. They are {', '.join(waiting)}.",
         "",
         "Differences that small runs can't tell from noise:",
         "",

@@ -174,8 +174,8 @@ class FirstTokens:
         """Return the features of documents."""
         documents = self._stored.read(numbers)
         return [
-            cut_document(document, self._last_length) if number == self._last else document
-            for number, document in zip(numbers.tolist(), documents, strict=True)
+            cut_document(document, self._last_length) if index == self._last else document
+            for index, document in zip(numbers.tolist(), documents, strict=True)
         ]
 
 

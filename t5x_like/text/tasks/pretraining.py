@@ -174,7 +174,7 @@ def corpus_tasks(
       validation_files: Path or pattern of each corpus's held-out files, with ``{corpus}`` for its name.
       objective: Pretraining objective of all corpora.
       temperature: Temperature of rates by numbers of documents, where ``corpora`` has none; see ``Proportional``.
-      num_sentinels: See ``PretrainingTask``; 300 for UMT5.
+      num_sentinels: Number of sentinels added to the vocabulary, unless it has its own: 100, and 300 for UMT5.
 
     Raises:
       ValueError: ``{corpus}`` is in the one and not in the other, or ``temperature`` is given next to rates.
