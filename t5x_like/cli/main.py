@@ -36,6 +36,7 @@ VERBS = {
     "predict": "answer lines of text with a run's weights",
     "win_rate": "compare the answers of two models by a judge",
     "checkpoint": "list, check, compare, thin out and export a run's checkpoints",
+    "analyze": "look inside a model: anisotropy of its vectors, by layer",
     "serve": "serve a model over HTTP: completions, chats, scores, embeddings, a page to try it",
     "config": "show or validate a resolved configuration",
     "model": "show a model's weights, and how a mesh would cut them",
