@@ -8,7 +8,7 @@ The names below are the public Python API. Each is imported when it is first use
 
 Models: ``from_pretrained``, ``Pretrained``, ``open_checkpoint``, ``export_hugging_face``, ``export_gguf``,
 ``export_stablehlo``; any architecture's configuration is in ``t5x_like.model.zoo``.
-Your own table: ``fine_tune``.
+Your own table: ``fine_tune``. Inside of a model: ``analyze``.
 Runs: ``Experiment``, ``train``, ``evaluate``, ``read_experiment``, and the configurations that experiments consist of.
 """
 
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 from t5x_like.version import __version__
 
 if TYPE_CHECKING:
+    from t5x_like.analysis.analyses import analysis_class, analyze
+    from t5x_like.analysis.analysis import Analysis
     from t5x_like.ancestors.pretrained_inputs import PretrainedInputs
     from t5x_like.evaluation.evaluator import HeadEvaluation, TaskEvaluation
     from t5x_like.inference.generator import GenerationConfig
@@ -91,6 +93,7 @@ if TYPE_CHECKING:
 _MODULES = {
     "Adafactor": "optimizers.optimizers",
     "AdamW": "optimizers.optimizers",
+    "Analysis": "analysis.analysis",
     "BatchSizeRamp": "training.batch_ramp",
     "BatchSizeStages": "training.batch_ramp",
     "BertConfig": "model.zoo.bert",
@@ -154,6 +157,8 @@ _MODULES = {
     "WandbLogger": "training.metric_loggers",
     "WarmupStableDecay": "optimizers.schedules",
     "Watchdog": "training.watchdog",
+    "analysis_class": "analysis.analyses",
+    "analyze": "analysis.analyses",
     "dataset_files": "text.tasks.dataset_files",
     "evaluate": "training.evaluate",
     "export_gguf": "pretrained.transformers_api.exports",
@@ -170,6 +175,7 @@ __all__ = [
     "IA3",
     "Adafactor",
     "AdamW",
+    "Analysis",
     "BatchSizeRamp",
     "BatchSizeStages",
     "BertConfig",
@@ -233,6 +239,8 @@ __all__ = [
     "WarmupStableDecay",
     "Watchdog",
     "__version__",
+    "analysis_class",
+    "analyze",
     "dataset_files",
     "evaluate",
     "export_gguf",

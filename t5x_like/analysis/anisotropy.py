@@ -28,6 +28,7 @@ from t5x_like.analysis.vectors import (
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.embedding import Embedding
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
+from t5x_like.reports.rendering import plural
 from t5x_like.reports.svg_figure import COLORS, INK, svg_figure
 from t5x_like.text.metrics.correlation import spearman_corrcoef
 
@@ -76,14 +77,15 @@ class Anisotropy(Analysis):
     score: str = ""
     tokens_per_text: int = 4
     removed_components: tuple[int, ...] = (1, 3)
-    whitened_dimensions: tuple[int, ...] = (0, 256)
+    whitened_dimensions: tuple[int, ...] = (0,)
     seed: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.score and not self.second_text:
+        if bool(self.score) != bool(self.second_text):
             raise ValueError(
-                "score is the similarity of two texts; give second_text, the column of the other one"
+                f"second_text is {self.second_text!r} and score is {self.score!r}; give the columns of the second text "
+                "and of the similarity of both, or none of them"
             )
         if self.tokens_per_text < 1:
             raise ValueError(f"tokens_per_text is {self.tokens_per_text}; give at least 1")
@@ -145,15 +147,16 @@ class Anisotropy(Analysis):
         self, means: np.ndarray, first: np.ndarray, second: np.ndarray, scores: np.ndarray
     ) -> list[dict[str, Any]]:
         """Return for each layer the correlations of cosines and scores, before and after cures."""
-        layers, highest = [], scores == scores.max()
+        layers: list[dict[str, Any]] = []
+        highest = scores == scores.max()
         for layer, vectors in enumerate(means):
             cured = {_UNCHANGED: vectors}
             for number in self.removed_components:
-                cured[f"{number} components removed"] = without_components(vectors, number)(vectors)
+                name = f"without {plural(number, 'component')}"
+                cured[name] = without_components(vectors, number)(vectors)
             for number in self.whitened_dimensions:
-                if number < min(vectors.shape):
-                    name = f"whitened to {number} dimensions" if number else "whitened"
-                    cured[name] = whitening(vectors, number or None)(vectors)
+                name = f"whitened to {plural(number, 'dimension')}" if number else "whitened"
+                cured[name] = whitening(vectors, number or None)(vectors)
             units = unit_vectors(vectors)
             layers.append(
                 {
@@ -302,7 +305,7 @@ def _similarity_table(similarity: Sequence[Mapping[str, Any]]) -> AnalysisTable:
         ]
         for each in similarity
     ]
-    caption = "Alignment is that of the pairs with the highest score; with uniformity, lower is better (Wang and Isola 2020)."
+    caption = "Alignment is that of the pairs with the highest score. Lower is better (Wang and Isola 2020)."
     header = ["layer", *(f">{name}" for name in [*names, "alignment", "uniformity"])]
     return AnalysisTable("Similar texts by layer", caption, header, rows)
 

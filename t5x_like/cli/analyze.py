@@ -48,19 +48,23 @@ def run(arguments: argparse.Namespace) -> int:
     """Print the results of an analysis, and write them."""
     if arguments.module:
         import_users_modules(arguments)
-    from t5x_like.analysis import by_name, page  # imports JAX
-
-    kind = by_name.analysis_class(arguments.what)
-    analysis = kind(**dict(_option(kind, text) for text in arguments.option))
-    names = [each.name for each in fields(analysis)]
+    kind = t5x_like.analysis_class(arguments.what)
+    options = dict(_option(kind, text) for text in arguments.option)
+    analysis = kind(**options)
     if arguments.options:
-        print(aligned([(name, repr(getattr(analysis, name))) for name in names], left=2))
+        print(aligned([(each.name, repr(getattr(analysis, each.name))) for each in fields(analysis)], left=2))
         return 0
     if not arguments.texts:
         raise UserError("say which texts: a table, or a file with a text on each line, after the checkpoint")
     rows = [row for file in arguments.texts for row in _rows(file)]
-    model = t5x_like.from_pretrained(arguments.checkpoint, step=arguments.step)
-    result = analysis.run(model, rows)
+    result = t5x_like.analyze(
+        t5x_like.from_pretrained(arguments.checkpoint, step=arguments.step),
+        rows,
+        arguments.what,
+        output_dir=arguments.output_dir,
+        source=", ".join(arguments.texts),
+        **options,
+    )
     for name, value in result.headlines.items():
         print(f"{name}: {value:.4g}")
     for table in result.tables:
@@ -68,19 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
         cells = [[str(cell) for cell in row] for row in table.rows]
         print(f"\n{table.title}\n{aligned([header, *cells], left=_num_texts(table.header))}")
     if arguments.output_dir:
-        page.write_result(
-            arguments.output_dir,
-            result,
-            title=f"{arguments.what} of {Path(arguments.checkpoint).name}",
-            introduction=f"{len(rows):,} rows of {', '.join(arguments.texts)}.",
-            options={
-                "model": arguments.checkpoint,
-                "texts": arguments.texts,
-                "analysis": arguments.what,
-                "options": {name: getattr(analysis, name) for name in names},
-            },
-        )
-        print(f"\nwritten to {arguments.output_dir}/{page.PAGE} and {page.VALUES}")
+        print(f"\nwritten to {arguments.output_dir}/analysis.html and analysis.json")
     return 0
 
 
@@ -89,7 +81,7 @@ def _num_texts(header: Iterable[str]) -> int:
     return next((index for index, name in enumerate(header) if name.startswith(">")), 0)
 
 
-def _option(kind: type, text: str) -> tuple[str, Any]:
+def _option(kind: type[t5x_like.Analysis], text: str) -> tuple[str, Any]:
     """Return the name and the value of ``--option``, which the class checks.
 
     Raises:
