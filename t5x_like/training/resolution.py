@@ -31,7 +31,7 @@ def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
     adds_lm_head = experiment.method.loss.auxiliary_lm_weight is not None
     needs_head = adds_lm_head or isinstance(experiment.model, CheckpointModel)
     head = experiment.data.train.labels(tasks).head if needs_head else None
-    model = experiment.start.resolve(experiment.model, head)
+    model = experiment.start.resolve(experiment.model, head and experiment.method.model_head(head))
     if adds_lm_head:
         model = with_lm_head(model, head)
     if experiment.method.has_value_head:

@@ -72,6 +72,14 @@ class TrainingMethod:
         """Return the names of streams that the loss reads and tasks declare; see ``PairsTask.streams``."""
         return ()
 
+    def model_head(self, head: tuple[str, int, str | None]) -> tuple[str, int, str | None]:
+        """Return the head that the model needs for rows of a head; by default the same.
+
+        Args:
+          head: Kind of the rows' head, its number of scores, and "multi_label" for several labels of a row.
+        """
+        return head
+
     def check(self, model: ModelConfig, loader: object, train: LoaderConfig) -> None:
         """Check that the model, the data and the frozen models fit each other; no weights are read.
 
