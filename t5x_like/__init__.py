@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from t5x_like.training.run_config import Intervals, RunConfig
     from t5x_like.training.run_record import read_experiment
     from t5x_like.training.start.fresh_weights import FreshWeights
+    from t5x_like.training.start.pretrained_encoder import PretrainedEncoder
     from t5x_like.training.start.pretrained_weights import PretrainedWeights
     from t5x_like.training.train import train
     from t5x_like.training.training_data import TrainingData
@@ -140,6 +141,7 @@ _MODULES = {
     "NoisyTune": "training.noisy_tune",
     "PrefixTuning": "model.adapters",
     "Pretrained": "pretrained.transformers_api.pretrained_model",
+    "PretrainedEncoder": "training.start.pretrained_encoder",
     "PretrainedInputs": "ancestors.pretrained_inputs",
     "PretrainedWeights": "training.start.pretrained_weights",
     "PretrainingTask": "text.tasks.pretraining",
@@ -221,6 +223,7 @@ __all__ = [
     "NoisyTune",
     "PrefixTuning",
     "Pretrained",
+    "PretrainedEncoder",
     "PretrainedInputs",
     "PretrainedWeights",
     "PretrainingTask",

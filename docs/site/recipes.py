@@ -25,6 +25,7 @@ TITLES = {
     "quickstart": "Quickstart",
     "transformer": "Transformer",
     "rnn_seq2seq": "Recurrent sequence to sequence",
+    "sixt": "SixT",
     "t5": "T5 1.0",
     "t5_1_1": "T5 1.1",
     "mt5": "mT5",

@@ -221,11 +221,13 @@ class HeadEvaluation:
         where, questions = f"task {task}, split {self.split}", evaluator.questions
         if questions.examples.num_cut:
             _log.warning(
-                "%s: %d of %d rows are longer than inputs_length=%d and were cut",
+                "%s: %d of %d rows are longer than inputs_length=%d and were cut, by %d %s in all",
                 where,
                 questions.examples.num_cut,
                 len(questions),
                 self.inputs_length,
+                questions.examples.cut_in_all,
+                questions.head_format.cut_unit,
             )
         if not questions.num_labeled:
             _log.warning("%s: no row has a label; predictions are given, and no scores", where)

@@ -14,12 +14,13 @@ An entry of a task holds ``split``, ``limit``, ``method``, ``examples``, ``unlab
 is not a number), ``baseline_name``, and ``intervals``. Optional fields are ``not_numbers``, ``signatures``,
 ``withheld``, ``published``, ``class_order``, ``head_of``, ``best_thresholds`` and ``seconds``. Tasks with classes have
 ``classes`` and ``confusion``, which ``class_scores`` describes. Ranked answers have ``calibration``, which
-``pair_calibration`` describes.
+``pair_calibration`` describes. Extracted summaries have ``oracle``, the scores of the sentences that are their labels.
 
 ``DIR/TASK/predictions.jsonl`` holds a line for each row: ``task``, ``number``, ``input``, ``target`` (None if unknown),
 ``prediction`` as text, ``answer`` as metrics compare it, and ``cut``. Optional fields are ``dropped``,
 ``log_likelihood``, ``choices``, ``n_best``, ``null_score_diff`` and the source's own ``idx``. Ranked answers have
-``rewards`` and ``lengths`` in characters. For perplexity it holds the cost of each text.
+``rewards`` and ``lengths`` in characters, extracted summaries the sentences of the ``oracle``. For perplexity it holds
+the cost of each text.
 """
 
 from collections.abc import Mapping

@@ -1,8 +1,11 @@
 """BART (Lewis et al. 2020, https://arxiv.org/abs/1910.13461)."""
 
-from typing import ClassVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import ClassVar, Literal
 
 from t5x_like.config_class import config_class
+from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig, LearnedPositions
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.zoo.architecture import FieldTable, published
@@ -13,10 +16,20 @@ from t5x_like.model.zoo.bart_like import (
     bart_like_weights,
 )
 
+_EPSILON = LayerNormConfig().epsilon
+
 
 @config_class
 class BartConfig(BartLikeConfig):
-    """A BART of any size. Each stack has its own positions and a norm of its inputs."""
+    """A BART of any size. Each stack has its own positions and a norm of its inputs.
+
+    Its encoder is also that of RoBERTa and XLM-R, and with ``norm_epsilon=1e-12`` that of BERT (``PretrainedEncoder``).
+
+    Attributes:
+      norm_epsilon: Added to the variance in all norms; Hugging Face's BART has 1e-5.
+    """
+
+    norm_epsilon: float = _EPSILON
 
     decoder_start: ClassVar[int] = 2  # the end of sequence, as in fairseq
 
@@ -25,9 +38,21 @@ class BartConfig(BartLikeConfig):
         """Words and positions, normalized. As in fairseq, two unused rows precede position 0."""
         return self.embeddings_of(
             positions=LearnedPositions(max_position_embeddings=self.max_position_embeddings, offset=2),
-            norm=LayerNormConfig(),
+            norm=LayerNormConfig(epsilon=self.norm_epsilon),
             scale=self.model_dim**0.5 if self.scale_embedding else 1.0,
         )
+
+    def _block(self, stack: Literal["encoder", "decoder"]) -> BlockConfig:
+        return replace(super()._block(stack), norm=LayerNormConfig(epsilon=self.norm_epsilon))
+
+
+def _write(config: BartConfig) -> Mapping[str, object]:
+    if config.norm_epsilon != _EPSILON:
+        raise ValueError(
+            f"this BART has norm_epsilon={config.norm_epsilon:g}, and transformers' has {_EPSILON:g} and no field for "
+            "it; it can't be exported"
+        )
+    return {}
 
 
 BART = published(
@@ -66,6 +91,7 @@ BART = published(
             if fields.config.get("id2label") or "num_labels" in fields.config
             else 3
         },
+        write=_write,
     ),
     weights=bart_like_weights,
     prefix="model.",

@@ -38,6 +38,7 @@ class LabeledExamples:
       input_format: Special ids and lengths of the inputs.
       num_choices: Number of input rows per example, for choices and pairs in both orders; 0 for one row.
       cut: Indices of the rows whose texts were cut to fit.
+      cut_in_all: Tokens that were cut off in all rows, or sentences (``HeadFormat.cut_unit``).
       streams: Declared streams of the examples.
     """
 
@@ -56,7 +57,7 @@ class LabeledExamples:
         declared: dict[str, list[float]] = {field.name: [] for field in streams}
         sequences = {name: RaggedArrayBuilder(dtype) for name, dtype in _SEQUENCES.items()}
         tokens, seconds = RaggedArrayBuilder(token_dtype(vocab_size)), list[int]()
-        counts, cut = set[int](), set[int]()
+        counts, cut, cut_in_all = set[int](), set[int](), 0
         for each in examples:  # one by one: ReCoRD has more than a million
             tokens.extend(row.tokens for row in each.rows)
             seconds += [row.second for row in each.rows]
@@ -71,12 +72,13 @@ class LabeledExamples:
             counts.add(len(each.rows))
             if any(row.num_cut for row in each.rows):
                 cut.add(each.origin)
+                cut_in_all += sum(row.num_cut for row in each.rows)
         if len(counts) > 1:
             listed = " or ".join(map(str, sorted(counts)))
             raise ValueError(f"rows have {listed} choices; all must have equally many")
         most = max(counts, default=0)
         self.num_choices = most if head_format.has_choices or most > 1 else 0
-        self.cut = frozenset(cut)
+        self.cut, self.cut_in_all = frozenset(cut), cut_in_all
         self._seconds, self._tokens = np.array(seconds, np.int32), tokens.build()
         self._values = {name: np.array(column, dtypes[name]) for name, column in values.items()}
         self._values["span"] = self._values["span"].reshape(-1, 2)

@@ -71,11 +71,13 @@ def open_head_task(task: Task, config: LoaderConfig) -> OpenedTask:
     examples = _labeled(definition, head_format, config, tokenizer)
     if examples.num_cut:
         _log.warning(
-            "task %s, split %s: %d examples are longer than inputs_length=%d and were cut",
+            "task %s, split %s: %d examples are longer than inputs_length=%d and were cut, by %d %s in all",
             name,
             config.split,
             examples.num_cut,
             config.inputs_length,
+            examples.cut_in_all,
+            head_format.cut_unit,
         )
     source = LabeledSource(name, examples, seed=config.seed, shuffle=config.shuffle)
     spec = head_format.spec(examples.num_choices).with_streams(definition.declared_streams)

@@ -11,8 +11,9 @@ from t5x_like.text.benchmarks.benchmark import Benchmark, FormattedRow, GoldenEx
 from t5x_like.text.benchmarks.record_files import RecordFiles, renamed
 from t5x_like.text.benchmarks.source import BenchmarkSource, FileLayout, files_in, plain_files
 from t5x_like.text.benchmarks.translation import WMT15_ENFR, WMT_T2T_ENDE
+from t5x_like.text.heads import ExtractiveSummarization
 from t5x_like.text.metrics import rouge
-from t5x_like.text.tasks.documents import split_sentences
+from t5x_like.text.sentence_splitting import split_sentences
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
 from t5x_like.text.tasks.text_lines import Line, filled_lines, text_lines
 from t5x_like.text.templates import RowValues
@@ -135,6 +136,7 @@ CNN_DAILYMAIL = Benchmark(
     word=_summarize("article", "highlights"),
     question_columns=("article",),
     metrics=(rouge,),
+    head=ExtractiveSummarization(document="article", summary="highlights"),
     examples=(
         GoldenExample(
             {
@@ -236,6 +238,7 @@ def _tldr_of(benchmark: Benchmark, name: str, title: str, columns: tuple[str, st
         word=word,
         postprocess=partial(first_sentences, count=count),
         continues_inputs=True,
+        head=None,
         examples=tuple(
             GoldenExample(
                 each.row, ({"inputs": f"{each.row[columns[0]]}\nTL;DR:", "targets": each.row[columns[1]]},)

@@ -9,11 +9,13 @@ from t5x_like.text.heads.ranked_answers import RankedAnswers
 from t5x_like.text.heads.referent_head import ReferentRanking
 from t5x_like.text.heads.sequence_head import Regression, SequenceClassification
 from t5x_like.text.heads.span_head import QuestionAnswering
+from t5x_like.text.heads.summary_head import ExtractiveSummarization
 from t5x_like.text.heads.token_head import TokenClassification
 
 __all__ = [
     "CandidateRanking",
     "ClozeClassification",
+    "ExtractiveSummarization",
     "HeadFormat",
     "InputFraming",
     "MaskedClozeClassification",

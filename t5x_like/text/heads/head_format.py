@@ -44,6 +44,7 @@ class HeadFormat(ABC):
       label_parameters: Fields of the format that name the columns of the label.
       default_metrics: Metrics of tasks that name none.
       why_left_out: Message about rows that don't train a model.
+      cut_unit: Parts of a text that ``EncoderInput.num_cut`` counts, for messages.
       baseline_name: Name of the predictions that scores are compared with.
     """
 
@@ -56,6 +57,7 @@ class HeadFormat(ABC):
     label_parameters: ClassVar[tuple[str, ...]] = ("label",)
     default_metrics: ClassVar[tuple[MetricFunction, ...]] = (accuracy,)
     why_left_out: ClassVar[str] = "have no label"
+    cut_unit: ClassVar[str] = "tokens"
     baseline_name: ClassVar[str] = MOST_FREQUENT
 
     @property

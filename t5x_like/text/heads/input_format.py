@@ -49,7 +49,7 @@ class EncoderInput(NamedTuple):
     Attributes:
       tokens: Ids, int32 [L].
       second: Start of the second text; L if there is one text.
-      num_cut: Number of tokens that were cut off.
+      num_cut: Number of tokens that were cut off, or of sentences (``HeadFormat.cut_unit``).
     """
 
     tokens: np.ndarray

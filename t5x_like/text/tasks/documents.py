@@ -1,23 +1,19 @@
 """Documents of plain files for pretraining: reading, sentence splitting, and tokenization with annotated spans."""
 
-import re
 from collections.abc import Iterator, Sequence
-from itertools import accumulate, pairwise
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from t5x_like.text.cells import Cell, list_of, text_of
+from t5x_like.text.sentence_splitting import split_sentences
 from t5x_like.text.tasks.row_files import FORMATS, ending_of, read_rows
 from t5x_like.text.tasks.rows import BadRow, EmptyFile, Row, convert
 from t5x_like.text.tasks.text_lines import blocks_of, filled_lines, text_lines
 from t5x_like.text.vocabularies.token_offsets import encode_with_offsets
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 from t5x_like.value_types import fits
-
-# Mark that ends a sentence, with closing quotes and brackets, before white space; Chinese and Japanese marks need no
-# white space.
-_END = re.compile(r"""[.?!]+["'”’»)\]]*(?=\s)|[。？！]+[”’」』）]*""")
 
 
 class Document(NamedTuple):
@@ -127,22 +123,6 @@ def _of_paragraphs(file: str) -> Iterator[Document | BadRow]:
         if block.lines:
             sentences = tuple(line.text.strip() for line in block.lines)
             yield Document(" ".join(sentences), block.location, sentences)
-
-
-def split_sentences(text: str) -> list[str]:
-    """Split a text into sentences whose concatenation is the text; white space stays before what follows it.
-
-    A sentence ends at ``.``, ``?`` or ``!``, with closing quotes or brackets, before white space. Abbreviations count
-    as ends: objectives need pieces of natural size more than grammar.
-
-    >>> split_sentences('"Who?" she said. It rained.')
-    ['"Who?"', ' she said.', ' It rained.']
-    """
-    ends = [match.end() for match in _END.finditer(text)]
-    if ends and not text[ends[-1] :].strip():
-        ends.pop()
-    edges = [0, *ends, len(text)]
-    return [text[start:end] for start, end in pairwise(edges) if end > start]
 
 
 def sentences_of(document: Document) -> list[str]:

@@ -5,7 +5,13 @@ import pytest
 from t5x_like.text.batches.head_questions import HeadQuestions
 from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.benchmarks import catalogue
-from t5x_like.text.heads import CandidateRanking, QuestionAnswering, Regression, TokenClassification
+from t5x_like.text.heads import (
+    CandidateRanking,
+    ExtractiveSummarization,
+    QuestionAnswering,
+    Regression,
+    TokenClassification,
+)
 from t5x_like.text.objectives.objective import Lengths
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from tests.slow_cases import slow_except
@@ -38,6 +44,8 @@ def true_answer(form, row):
         return row.texts[0][1][slice(*row.answers[0])] if row.answers else ""
     if isinstance(form, TokenClassification):
         return [max(tag, 0) for tag in row.tags]
+    if isinstance(form, ExtractiveSummarization):
+        return form.target(row) if form.is_labeled(row) else row.words[0]
     if isinstance(form, CandidateRanking):
         return [*form.target(row), row.candidates[0]][0]
     return max(row.label, 0)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from t5x_like.text.batches.labeled_examples import make_examples
 from t5x_like.text.heads import (
+    ExtractiveSummarization,
     HeadFormat,
     MultipleChoice,
     QuestionAnswering,
@@ -39,6 +40,10 @@ FORMS: dict[str, tuple[HeadFormat, list[dict]]] = {
     "words": (
         TokenClassification(classes=("O", "X")),
         [{"tokens": ["ab", "c"] * index, "tags": [0, 1] * index} for index in range(1, 6)],
+    ),
+    "sentences": (
+        ExtractiveSummarization(),
+        [{"document": ["a b", "c"] * index, "summary": "c"} for index in range(1, 6)],
     ),
 }
 

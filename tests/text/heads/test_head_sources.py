@@ -172,7 +172,9 @@ def test_workers_make_the_same_batches(labeled):
 def test_long_rows_are_cut_and_counted(labeled, caplog):
     loader = build_loader(config(labeled, inputs_length=10))
     num_long = sum(1 + index % 23 > 8 for index in range(1500))
-    assert f"{num_long} examples are longer than inputs_length=10 and were cut" in caplog.text
+    num_cut = sum(max(1 + index % 23 - 8, 0) for index in range(1500))
+    message = f"{num_long} examples are longer than inputs_length=10 and were cut, by {num_cut} tokens in all"
+    assert message in caplog.text
     assert {len(text.split()) for text in texts_of(loader, next(loader))} <= set(range(3, 11))
 
 
