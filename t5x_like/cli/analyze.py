@@ -115,5 +115,5 @@ def _rows(file: str) -> Iterable[dict[str, Any]]:
         return
     for row in read_rows(file, ending_of(file)):
         if isinstance(row, BadRow):
-            raise UserError(f"{row.location}: {row.reason}")
+            raise UserError(str(row))
         yield dict(row.cells)

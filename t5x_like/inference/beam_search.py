@@ -138,7 +138,7 @@ def beam_search(
         candidates = _best_candidates(search, logits, eos_ids, processors)
         finished_BJL, finished_scores_BJ = _merge_finished(search, candidates, length_penalty(length))
         tokens_BJL, scores_BJ, origins_BJ = _keep_running(candidates, num_beams)
-        best_B = candidates.scores[:, 0]
+        best_B = scores_BJ[:, 0]  # an ending candidate is no continuation
         attainable_B = best_B / length_penalty(length)
         if early_stopping == "never":
             attainable_B = jnp.maximum(attainable_B, best_B / length_penalty(jnp.asarray(max_new_tokens)))

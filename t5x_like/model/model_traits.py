@@ -51,6 +51,7 @@ class ModelTraits:
     Attributes:
       can_pack: Whether a row may have several examples.
       hides_targets: Whether the model predicts a token without reading it, so that inputs may show the targets.
+      wraps_labels: Whether a decoder's first input is the last label of the row, where a call gives labels alone.
       task: Selects the heads (see ``ModelTask``).
       num_labels: Classes of the head.
       problem_type: Type of labels of sequence classification.
@@ -73,6 +74,7 @@ class ModelTraits:
     """
 
     can_pack: ClassVar[bool] = True
+    wraps_labels: ClassVar[bool] = False
     task: ModelTask | None = None
     num_labels: int | None = None
     problem_type: ProblemType | None = None
@@ -169,7 +171,7 @@ def learned_positions(config: object) -> int | None:
 
 
 # Attributes that are fields of some configurations.
-_VALUES = tuple(name for name in ModelTraits.__annotations__ if name != "can_pack")
+_VALUES = tuple(name for name in ModelTraits.__annotations__ if name not in ("can_pack", "wraps_labels"))
 
 
 def _is_dataclass_field(cls: type, name: str) -> bool:

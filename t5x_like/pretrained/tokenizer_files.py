@@ -29,7 +29,7 @@ SPECIAL_ID_FIELDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_st
 def special_ids_of(fields: Mapping[str, Any]) -> SpecialTokenIds:
     """Return the ids in a ``config.json``, or transformers' defaults for this model where it gives none.
 
-    Without a start token, decoders start with padding.
+    Without a start token, decoders start with the begin of sequence, and without that with padding.
     """
     architecture = by_model_type().get(fields.get("model_type", ""))
     defaults = T5_SPECIAL_IDS if architecture is None else architecture.special_ids
@@ -40,12 +40,13 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialTokenIds:
                 raise ValueError(
                     f"config.json: {name} is {value!r}; ids are whole numbers below {MAX_SIZE:,}"
                 )
-    pad, start, ends = ids["pad_token_id"], ids["decoder_start_token_id"], one_or_several(ids["eos_token_id"])
+    pad, bos, ends = ids["pad_token_id"], ids["bos_token_id"], one_or_several(ids["eos_token_id"])
+    start = next((each for each in (ids["decoder_start_token_id"], bos, pad) if each is not None), 0)
     return SpecialTokenIds(
         pad=pad,
         eos=ends[0] if ends else None,
-        bos=ids["bos_token_id"],
-        decoder_start=(pad or 0) if start is None else start,
+        bos=bos,
+        decoder_start=start,
         further_eos=ends[1:],
     )
 

@@ -1,5 +1,7 @@
 """Input embeddings: the sum of word, position and type embeddings, normalized and projected where configured."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -89,10 +91,26 @@ class LearnedPositions:
     Attributes:
       max_position_embeddings: Number of positions, which limits the sequence length.
       offset: Unused rows before position 0: 2 in RoBERTa and BART.
+      sinusoidal: The table begins with sinusoids and gets no gradient. Files may have another one (PEGASUS).
     """
 
     max_position_embeddings: int
     offset: int = 0
+    sinusoidal: bool = False
+
+
+@config_class
+class SinusoidalPositions:
+    """Position embeddings without weights: sines, then cosines, of geometrically growing wavelengths.
+
+    Attributes:
+      offset: Number that stands for position 0: 2 in M2M-100.
+      wavelengths: ``"paper"`` divides exponents by the number of features (Vaswani et al. 2017, §3.5).
+        ``"tensor2tensor"`` divides them by 2 less, so that the last wavelength is 10,000 · 2π, as in fairseq.
+    """
+
+    offset: int = 0
+    wavelengths: Literal["paper", "tensor2tensor"] = "paper"
 
 
 @config_class
@@ -103,7 +121,7 @@ class EmbeddingsConfig:
       vocab_size: Number of token ids.
       embed_dim: Width of the tables.
       positions: Learned position embeddings; ``None`` where positions act in attention.
-      sinusoidal_positions: Adds sinusoids of the positions, which have no weights (see ``sinusoids``).
+      sinusoidal_positions: Adds sinusoids of the positions; ``None`` for none.
       block_positions: Learned embeddings of positions inside a masked span (GLM).
       num_token_types: Types of tokens, such as first and second sentence (BERT); 0 for none.
       num_task_types: Types of pretraining tasks (ERNIE 2.0); 0 for none.
@@ -117,7 +135,7 @@ class EmbeddingsConfig:
     vocab_size: int
     embed_dim: int
     positions: LearnedPositions | None = None
-    sinusoidal_positions: bool = False
+    sinusoidal_positions: SinusoidalPositions | None = None
     block_positions: LearnedPositions | None = None
     num_token_types: int = 0
     num_task_types: int = 0
@@ -172,6 +190,10 @@ class Embeddings(nnx.Module):
             return Embedding(*rows, key=key, stddev=config.stddev, axes=axes) if num_rows else None
 
         self.positions = small(_rows(config.positions), keys[1])
+        if self.positions is not None and config.positions is not None and config.positions.sinusoidal:
+            table = self.positions.table
+            rows = jnp.arange(len(table))[None] - config.positions.offset
+            table[...] = sinusoids(rows, table.shape[-1], SinusoidalPositions())[0]
         self.block_positions = small(_rows(config.block_positions), keys[2])
         self.token_types = small(config.num_token_types, keys[3])
         self.task_types = small(config.num_task_types, keys[4])
@@ -252,15 +274,17 @@ class Embeddings(nnx.Module):
         """
         x, dtype = words, words.dtype
         if self.positions is not None and self.config.positions is not None:
-            offset = self.config.positions.offset
+            learned, freeze = self.config.positions, jax.lax.stop_gradient
             if positions is None:
-                _check_length(tokens.shape[1], self.config.positions)
-                x = _add_to_rows(x, self.positions.first(tokens.shape[1], dtype, start=offset))
+                _check_length(tokens.shape[1], learned)
+                rows = self.positions.first(tokens.shape[1], dtype, start=learned.offset)
+                x = _add_to_rows(x, freeze(rows) if learned.sinusoidal else rows)
             else:
-                x = x + self.positions(positions + offset, dtype)
-        if self.config.sinusoidal_positions:
+                rows = self.positions(positions + learned.offset, dtype)
+                x = x + (freeze(rows) if learned.sinusoidal else rows)
+        if (sinusoidal := self.config.sinusoidal_positions) is not None:
             counted = jnp.arange(tokens.shape[1])[None] if positions is None else positions
-            x = x + sinusoids(counted, x.shape[-1]).astype(dtype)
+            x = x + sinusoids(counted, x.shape[-1], sinusoidal).astype(dtype)
         if self.config.num_token_types == 1:  # as RoBERTa has it: all tokens are of that type
             token_types = None
         for table, ids in (
@@ -277,17 +301,21 @@ class Embeddings(nnx.Module):
         return x if self.projection is None else self.projection(x)
 
 
-def sinusoids(positions: Int[Array, "B L"], num_features: int) -> Float[Array, "B L D"]:
+def sinusoids(
+    positions: Int[Array, "B L"], num_features: int, config: SinusoidalPositions
+) -> Float[Array, "B L D"]:
     """Return sines, then cosines, of positions at geometrically growing wavelengths (Vaswani et al. 2017, §3.5).
 
     Args:
       positions: Positions of tokens.
       num_features: Width; wavelengths grow from 2π to 10,000 · 2π. Sines and cosines don't alternate as in the
         paper, but follow each other as in the authors' code and in Marian.
+      config: Wavelengths, and the number of position 0.
     """
     num_sines = -(-num_features // 2)
-    rates = 10000.0 ** (-2.0 * jnp.arange(num_sines) / num_features)
-    angles = positions[..., None] * rates[None, None]
+    divisor = num_features if config.wavelengths == "paper" else max(num_features - 2, 1)
+    rates = 10000.0 ** (-2.0 * jnp.arange(num_sines) / divisor)
+    angles = (positions + config.offset)[..., None] * rates[None, None]
     return jnp.concatenate([jnp.sin(angles), jnp.cos(angles[..., : num_features // 2])], axis=-1)
 
 

@@ -17,6 +17,7 @@ from t5x_like.model.zoo.electra_pretraining import ELECTRA_PRETRAINING
 from t5x_like.model.zoo.ernie import ERNIE
 from t5x_like.model.zoo.gemma import GEMMA
 from t5x_like.model.zoo.gemma2 import GEMMA2
+from t5x_like.model.zoo.gemma3 import GEMMA3
 from t5x_like.model.zoo.glm4 import GLM4
 from t5x_like.model.zoo.glm_orig import GLM_ORIG
 from t5x_like.model.zoo.gpt2 import GPT2
@@ -25,13 +26,18 @@ from t5x_like.model.zoo.gpt_neo import GPT_NEO
 from t5x_like.model.zoo.gpt_neox import GPT_NEOX
 from t5x_like.model.zoo.llama import LLAMA
 from t5x_like.model.zoo.longt5 import LONGT5
+from t5x_like.model.zoo.m2m_100 import M2M_100
+from t5x_like.model.zoo.mbart import MBART
 from t5x_like.model.zoo.mistral import MISTRAL
 from t5x_like.model.zoo.modernbert import MODERNBERT
 from t5x_like.model.zoo.olmo2 import OLMO2
+from t5x_like.model.zoo.olmo3 import OLMO3
 from t5x_like.model.zoo.openai_gpt import OPENAI_GPT
+from t5x_like.model.zoo.pegasus import PEGASUS
 from t5x_like.model.zoo.qwen2 import QWEN2
 from t5x_like.model.zoo.qwen3 import QWEN3
 from t5x_like.model.zoo.roberta import ROBERTA
+from t5x_like.model.zoo.smollm3 import SMOLLM3
 from t5x_like.model.zoo.spanbert import SPANBERT
 from t5x_like.model.zoo.switch_transformer import SWITCH_TRANSFORMER
 from t5x_like.model.zoo.t5 import T5
@@ -42,9 +48,10 @@ from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2,
-    GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, MISTRAL, MODERNBERT, OLMO2, OPENAI_GPT, QWEN2,
-    QWEN3, ROBERTA, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
+    ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GEMMA3, GLM4, GLM_ORIG,
+    GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100, MBART, MISTRAL, MODERNBERT, OLMO2, OLMO3, OPENAI_GPT,
+    PEGASUS, QWEN2, QWEN3, ROBERTA, SMOLLM3, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL,
+    XLNET,
 )
 # fmt: on
 

@@ -46,7 +46,12 @@ class BartConfig(BartLikeConfig):
         return replace(super()._block(stack), norm=LayerNormConfig(epsilon=self.norm_epsilon))
 
 
-def _write(config: BartConfig) -> Mapping[str, object]:
+def refuse_other_epsilons(config: BartConfig) -> Mapping[str, object]:
+    """Return no fields.
+
+    Raises:
+      ValueError: Norms have another epsilon than transformers', which no field of a ``config.json`` says.
+    """
     if config.norm_epsilon != _EPSILON:
         raise ValueError(
             f"this BART has norm_epsilon={config.norm_epsilon:g}, and transformers' has {_EPSILON:g} and no field for "
@@ -91,7 +96,7 @@ BART = published(
             if fields.config.get("id2label") or "num_labels" in fields.config
             else 3
         },
-        write=_write,
+        write=refuse_other_epsilons,
     ),
     weights=bart_like_weights,
     prefix="model.",

@@ -1,4 +1,4 @@
-"""Encoder-decoders with absolute positions and a norm after each residual: shared configuration and files."""
+"""Encoder-decoders with absolute positions and biases everywhere: shared configuration and files."""
 
 from dataclasses import replace
 from typing import ClassVar, Literal
@@ -20,9 +20,10 @@ from t5x_like.model.zoo.weights import Weight, WeightTransform, module_rows, pad
 
 @config_class
 class BartLikeConfig(CommonConfig):
-    """An encoder-decoder of any size with one word table, absolute positions and a norm after each residual.
+    """An encoder-decoder of any size with one word table and absolute positions.
 
-    A member of the family adds fields, and overrides ``embeddings`` and what else it changes.
+    Residuals are normalized, as in BART. Members with ``norms_before`` normalize the inputs of their layers and the
+    outputs of both stacks. A member of the family adds fields, and overrides ``embeddings`` and what else it changes.
 
     Attributes:
       encoder_mlp_dim: Inner width of the encoder's feed-forward layers.
@@ -49,6 +50,8 @@ class BartLikeConfig(CommonConfig):
     num_labels: int = 3
 
     decoder_start: ClassVar[int] = 0  # first id that the decoder reads where a head reads the input
+    norms_before: ClassVar[bool] = False
+    output_bias: ClassVar[bool] = True
 
     @property
     def parts(self) -> EncoderDecoderConfig:
@@ -67,7 +70,7 @@ class BartLikeConfig(CommonConfig):
                 self.task,
                 num_labels=self.num_labels,
                 model_dim=self.model_dim,
-                lm_head=LMHeadConfig(tie_word_embeddings=True, bias=True),
+                lm_head=LMHeadConfig(tie_word_embeddings=True, bias=self.output_bias),
                 model=type(self).__name__.removesuffix("Config"),
             ),
             decoder_start_token_id=self.decoder_start,
@@ -84,6 +87,7 @@ class BartLikeConfig(CommonConfig):
         num_layers = self.num_encoder_layers if stack == "encoder" else self.num_decoder_layers
         return StackConfig(
             blocks=(block,) * num_layers,
+            final_norm=block.norm if self.norms_before else None,
             remat=self.remat,
             scan_layers=self.scan_layers,
             attention_implementation=self.attention_implementation,
@@ -99,6 +103,8 @@ class BartLikeConfig(CommonConfig):
             norm_epsilon=LayerNormConfig().epsilon,
             dropout_rate=self.dropout_rate,
         )
+        if self.norms_before:
+            block = replace(block, attention_norms=("before",), feed_forward_norms=("before",))
         return block if is_encoder else replace(block, cross_attention=block.attention)
 
 
@@ -108,31 +114,35 @@ def bart_like_weights(config: BartLikeConfig) -> tuple[Weight, ...]:
     one_row = WeightTransform(lambda array: array[0], lambda array: array[None])
     copies = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     rows = [Weight("embedding/tokens/table", "model.shared.weight", words, copies=copies)]
+    place = "before" if config.norms_before else "final"
     for stack, embedding, num_layers in (
         ("encoder", "embedding", config.num_encoder_layers),
         ("decoder", "decoder_embedding", config.num_decoder_layers),
     ):
         hf_name = f"model.{stack}."
-        layer = module_rows(_layer_names(stack), f"{hf_name}layers.{{layer}}.")
+        layer = module_rows(_layer_names(stack, place), f"{hf_name}layers.{{layer}}.")
         if config.embeddings.positions is not None:
             rows.append(Weight(f"{embedding}/positions/table", f"{hf_name}embed_positions.weight"))
         if config.embeddings.norm is not None:
             rows += module_rows({f"{embedding}/norm": "layernorm_embedding"}, hf_name)
+        if config.norms_before:
+            rows += module_rows({f"{stack}/final_norm": "layer_norm"}, hf_name)
         rows += per_layer(f"{stack}/layers/0", tuple(range(num_layers)), layer)
-    if config.task == "sequence_to_sequence_lm":
+    if config.task == "sequence_to_sequence_lm" and config.output_bias:
         rows.append(Weight("heads/lm_head/bias", "final_logits_bias", one_row.then(words)))
     return (*rows, *encoder_decoder_score_rows(config.encoder_decoder.heads))
 
 
-def _layer_names(stack: str) -> dict[str, str]:
+def _layer_names(stack: str, place: str) -> dict[str, str]:
+    """Return the names of a layer's modules by our paths; ``place`` is that of its norms."""
     names = {
         "feed_forward/up": "fc1",
         "feed_forward/down": "fc2",
-        "feed_forward_residual/final": "final_layer_norm",
+        f"feed_forward_residual/{place}": "final_layer_norm",
     }
     attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
     for path, hf_name in attentions.items() if stack == "decoder" else [("self_attention", "self_attn")]:
-        names[f"{path}_residual/final"] = f"{hf_name}_layer_norm"
+        names[f"{path}_residual/{place}"] = f"{hf_name}_layer_norm"
         for projection, name in (("query", "q"), ("key", "k"), ("value", "v"), ("out", "out")):
             names[f"{path}/{projection}"] = f"{hf_name}.{name}_proj"
     return names

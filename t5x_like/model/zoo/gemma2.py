@@ -72,10 +72,17 @@ def _read_cap(fields: ConfigFields, name: str, default: float) -> float | None:
     return None if name in fields.config and fields.config[name] is None else cap
 
 
-def _whole(number: float) -> int | float:
+def whole_number(number: float) -> int | float:
     """Return a whole number as an integer; transformers 5.24 refuses to read it as a float."""
     return int(number) if number == int(number) else number
 
+
+NORMS = {
+    "self_attention_residual/before": "input_layernorm",
+    "self_attention_residual/after": "post_attention_layernorm",
+    "feed_forward_residual/before": "pre_feedforward_layernorm",
+    "feed_forward_residual/after": "post_feedforward_layernorm",
+}
 
 GEMMA2 = llama_like(
     "gemma2",
@@ -86,15 +93,10 @@ GEMMA2 = llama_like(
     write=lambda config: {
         "attn_logit_softcapping": config.attention_logit_soft_cap,
         "final_logit_softcapping": config.final_logit_soft_cap,
-        "query_pre_attn_scalar": _whole(config.query_pre_attn_scalar),
+        "query_pre_attn_scalar": whole_number(config.query_pre_attn_scalar),
     },
     num_kv_heads=4,
     activation="hidden_activation",
-    norms={
-        "self_attention_residual/before": "input_layernorm",
-        "self_attention_residual/after": "post_attention_layernorm",
-        "feed_forward_residual/before": "pre_feedforward_layernorm",
-        "feed_forward_residual/after": "post_feedforward_layernorm",
-    },
+    norms=NORMS,
     special_ids=SPECIAL_IDS,
 )

@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from t5x_like.model.zoo.architecture import Architecture, FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
@@ -26,6 +26,7 @@ PRE_NORMS = {
 }
 
 
+RopeReader: TypeAlias = Callable[[ConfigFields, Mapping[str, Any], Mapping[str, Any]], Mapping[str, Any]]
 _ConfigT = TypeVar("_ConfigT", bound=LlamaLikeConfig)
 
 
@@ -42,6 +43,7 @@ def llama_like(
     activation: str = "hidden_act",
     norms: Mapping[str, str] = PRE_NORMS,
     feed_forward: Callable[[_ConfigT], Iterable[Weight]] | None = None,
+    rope: RopeReader | None = None,
     qa_prefix: str = "model.",
     special_ids: Mapping[str, int | tuple[int, ...]],
 ) -> Architecture:
@@ -59,6 +61,8 @@ def llama_like(
       activation: Hugging Face's field for it.
       norms: Hugging Face's names of a layer's norms, by our paths.
       feed_forward: Returns the rows of a feed-forward layer, where they are not Llama's.
+      rope: Returns the fields of rotary positions, given those of the file, those read, and the configuration's
+        defaults; ``None`` where all layers have the same.
       qa_prefix: Begins weight names in the class for question answering.
       special_ids: Special ids where a ``config.json`` has none; see ``Architecture``.
     """
@@ -67,7 +71,8 @@ def llama_like(
     activation_field = Field(activation, ACTIVATION_NAMES.hf_name(defaults["activation"]), ACTIVATION_NAMES)
 
     def read_all(fields: ConfigFields, values: dict[str, object]) -> dict[str, object]:
-        common = _read(fields, values, defaults, num_kv_heads)
+        positions = (rope or _read_rope)(fields, values, defaults)
+        common = {**_read(fields, values, defaults, num_kv_heads), **positions}
         return {**common, **read(fields, values | common)}
 
     table = FieldTable(
@@ -120,13 +125,26 @@ def _read(
     num_kv_heads: int | None,
 ) -> dict[str, Any]:
     """Return the fields that depend on others; arguments are those of ``llama_like`` and of the configuration."""
-    rotated = defaults.get("partial_rotary_factor")
-    rope = take_rope(fields, max_position_embeddings=values["max_position_embeddings"], rotated=rotated)
     absent = "num_key_value_heads" not in fields.config  # null always means as many as there are queries
     default = num_kv_heads if absent and num_kv_heads is not None else values["num_heads"]
     return {
         "head_dim": fields.take("head_dim", defaults["head_dim"]),
         "num_kv_heads": fields.take("num_key_value_heads", default),
+    }
+
+
+def _read_rope(
+    fields: ConfigFields, values: Mapping[str, Any], defaults: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Return the rotary positions of all layers."""
+    rotated = defaults.get("partial_rotary_factor")
+    rope = take_rope(
+        fields,
+        rope_theta=defaults["rope_theta"],
+        max_position_embeddings=values["max_position_embeddings"],
+        rotated=rotated,
+    )
+    return {
         "rope_theta": rope.rope_theta,
         "rope_scaling": rope.rope_scaling,
         **({} if rotated is None else {"partial_rotary_factor": rope.rotated}),

@@ -22,7 +22,7 @@ from t5x_like.model.zoo.common_config import CommonConfig, head_dim_of
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field, NameTable
 from t5x_like.model.zoo.decoder_like import fused_qkv_row
 from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of, score_rows, scoring_heads
-from t5x_like.model.zoo.rope import rope_of
+from t5x_like.model.zoo.rope import ropes_by_type
 from t5x_like.model.zoo.weights import (
     TRANSPOSED,
     Weight,
@@ -169,18 +169,16 @@ def _read(fields: ConfigFields, values: dict[str, Any]) -> dict[str, Any]:
 def _read_thetas(
     parameters: Mapping[str, Mapping[str, Any]], global_theta: float, local_theta: float
 ) -> dict[str, Any]:
-    ropes = {"full_attention": {"rope_theta": global_theta}, "sliding_attention": {"rope_theta": local_theta}}
-    for kind, rope_parameters in parameters.items():
-        if kind not in ropes:
-            raise ValueError(f"config.json: rope_parameters of {kind} are not known; {', '.join(ropes)} are")
-        ropes[kind] |= rope_parameters
-    read = {kind: rope_of(rope, max_position_embeddings=0) for kind, rope in ropes.items()}
-    for kind, rope in read.items():
-        if rope.rope_scaling is not None or rope.rotated != 1.0:
-            raise ValueError(f"config.json: rope_parameters of {kind} are {ropes[kind]}; only theta may vary")
+    older = {"full_attention": {"rope_theta": global_theta}, "sliding_attention": {"rope_theta": local_theta}}
+    ropes = ropes_by_type(parameters, older, max_position_embeddings=0)
+    for kind, rope in ropes.items():
+        if rope.rope_scaling is not None:
+            raise ValueError(
+                f"config.json: rope_parameters of {kind} are {parameters[kind]}; only theta may vary"
+            )
     return {
-        "global_rope_theta": read["full_attention"].rope_theta,
-        "local_rope_theta": read["sliding_attention"].rope_theta,
+        "global_rope_theta": ropes["full_attention"].rope_theta,
+        "local_rope_theta": ropes["sliding_attention"].rope_theta,
     }
 
 

@@ -32,6 +32,12 @@ class Olmo2Config(LlamaLikeConfig):
         return replace(super().block(layer), attention_norms=("after",), feed_forward_norms=("after",))
 
 
+NORMS = {
+    "self_attention_residual/after": "post_attention_layernorm",
+    "feed_forward_residual/after": "post_feedforward_layernorm",
+}
+SPECIAL_IDS = {"pad_token_id": 1, "eos_token_id": 50_279}
+
 OLMO2 = llama_like(
     "olmo2",
     Olmo2Config,
@@ -41,9 +47,6 @@ OLMO2 = llama_like(
         "Olmo2Model": "base",
     },
     own_fields=("attention_bias",),
-    norms={
-        "self_attention_residual/after": "post_attention_layernorm",
-        "feed_forward_residual/after": "post_feedforward_layernorm",
-    },
-    special_ids={"pad_token_id": 1, "eos_token_id": 50_279},
+    norms=NORMS,
+    special_ids=SPECIAL_IDS,
 )

@@ -1,7 +1,7 @@
 """Rotary positions in a ``config.json``: ``rope_scaling`` of transformers 4, ``rope_parameters`` of transformers 5."""
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from t5x_like.model.layers.rotary import LinearScaling, Llama3Scaling, RotaryScaling, YarnScaling
 from t5x_like.model.zoo.config_fields import ConfigFields
@@ -53,6 +53,41 @@ def take_rope(
     if rotated is None and read.rotated != 1.0:
         raise ValueError(f"config.json: partial_rotary_factor is {read.rotated}; only 1.0 is supported")
     return read
+
+
+def ropes_by_type(
+    parameters: Mapping[str, Mapping[str, object]],
+    older: Mapping[str, Mapping[str, object]],
+    *,
+    max_position_embeddings: int,
+) -> dict[str, Rope]:
+    """Read ``rope_parameters`` that have an entry for each type of layers.
+
+    Args:
+      parameters: Published entries by type.
+      older: For each type, what fields of transformers 4 say; ``parameters`` overrule it.
+      max_position_embeddings: Default of YaRN's original length.
+
+    Raises:
+      ValueError: A type, a kind or a field is not known, or only a part of each head is rotated.
+    """
+    unknown = [each for each in parameters if each not in older]
+    if unknown:
+        raise ValueError(
+            f"config.json: rope_parameters of {unknown[0]} are not known; {', '.join(older)} are"
+        )
+    ropes = {
+        kind: rope_of(
+            {**fields, **(parameters.get(kind) or {})}, max_position_embeddings=max_position_embeddings
+        )
+        for kind, fields in older.items()
+    }
+    for kind, rope in ropes.items():
+        if rope.rotated != 1.0:
+            raise ValueError(
+                f"config.json: partial_rotary_factor of {kind} is {rope.rotated}; only 1.0 is supported"
+            )
+    return ropes
 
 
 def rope_of(parameters: Mapping[str, object], *, max_position_embeddings: int) -> Rope:
@@ -121,7 +156,21 @@ def rope_fields(rope_theta: float, rope_scaling: RotaryScaling | None) -> dict[s
     }
 
 
-def _scaling_fields(scaling: RotaryScaling) -> dict[str, object]:
+def rope_parameters(rope_theta: float, rope_scaling: RotaryScaling | None) -> dict[str, object]:
+    """Return an entry of ``rope_parameters``, the form of transformers 5.
+
+    Args:
+      rope_theta: Base of the frequencies.
+      rope_scaling: Scaling for longer texts; None for none.
+    """
+    scaling: dict[str, Any] = (
+        {"rope_type": "default"} if rope_scaling is None else _scaling_fields(rope_scaling)
+    )
+    kind = scaling.pop("type", None) or scaling.pop("rope_type")
+    return {"rope_theta": rope_theta, "rope_type": kind, **scaling}
+
+
+def _scaling_fields(scaling: RotaryScaling) -> dict[str, Any]:
     match scaling:
         case LinearScaling():
             return {"type": "linear", "factor": scaling.factor}

@@ -6,7 +6,7 @@ from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.embedding import EmbeddingsConfig, SinusoidalPositions
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.linear import FanIn
 from t5x_like.model.zoo.architecture import FieldTable, published
@@ -35,7 +35,7 @@ class TransformerConfig(BartLikeConfig):
     def embeddings(self) -> EmbeddingsConfig:
         """Scaled words and sinusoids (sections 3.4 and 3.5)."""
         return self.embeddings_of(
-            sinusoidal_positions=True,
+            sinusoidal_positions=SinusoidalPositions(),
             scale=self.model_dim**0.5 if self.scale_embedding else 1.0,
             stddev=self.model_dim**-0.5,
         )

@@ -71,12 +71,12 @@ def mask_rows(mask: object, name: str, ids: np.ndarray) -> np.ndarray | None:
     return mask.astype(np.int32)
 
 
-def shift_right(labels: np.ndarray, *, start: int, pad: int) -> np.ndarray:
+def shift_right(labels: np.ndarray, *, start: int | np.ndarray, pad: int) -> np.ndarray:
     """Return the decoder's inputs for labels.
 
     Args:
       labels: Token ids; -100 where there is nothing to learn.
-      start: First id of each row.
+      start: First id of all rows, or of each row, [B, 1].
       pad: Id in place of -100.
     """
     first = np.full((len(labels), 1), start, labels.dtype)

@@ -9,6 +9,7 @@ from jaxtyping import PyTree
 from t5x_like.batch import Batch
 from t5x_like.index_checks import IGNORED, check_token_ids
 from t5x_like.model.layers.stack import StackOutput
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.model_tasks import SEQUENCE_TASKS
 from t5x_like.pretrained.transformers_api.call import Context
@@ -100,7 +101,11 @@ def _shifted(labels: np.ndarray, context: Context) -> np.ndarray:
     check_token_ids(special.decoder_start, "decoder_start_token_id of config.json", vocab_size)
     if (labels == IGNORED).any():
         check_token_ids(special.fill, "pad_token_id of config.json", vocab_size)
-    return shift_right(labels, start=special.decoder_start, pad=special.fill)
+    if not traits_of(context.config).wraps_labels:
+        return shift_right(labels, start=special.decoder_start, pad=special.fill)
+    num_real = np.sum((labels != IGNORED) & (labels != special.fill), axis=1, keepdims=True)
+    last = np.take_along_axis(labels, np.maximum(num_real - 1, 0), axis=1)
+    return shift_right(labels, start=last, pad=special.fill)
 
 
 def _encoded(encoded: object) -> np.ndarray:

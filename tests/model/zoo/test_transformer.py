@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from t5x_like.model import parameters
-from t5x_like.model.layers.embedding import sinusoids
+from t5x_like.model.layers.embedding import SinusoidalPositions, sinusoids
 from t5x_like.model.layers.norm import LayerNormConfig
 from t5x_like.model.zoo.transformer import TRANSFORMER
 from tests.model.zoo.golden_encoder_decoders import (
@@ -72,7 +72,7 @@ def with_embeddings(family: Any, **changes: Any) -> Any:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda family: with_embeddings(family, sinusoidal_positions=False),
+        lambda family: with_embeddings(family, sinusoidal_positions=None),
         lambda family: with_embeddings(family, scale=1.0),
         lambda family: with_attention(family, attention_scale=1.0),
         lambda family: with_feed_forward(family, activation="gelu"),
@@ -92,7 +92,7 @@ def test_one_token_at_a_time_is_all_at_once(directory: Path, model: GoldenModel)
 
 
 def test_positions_are_sines_then_cosines() -> None:
-    (result,) = sinusoids(jnp.array([[0, 3]]), 6)
+    (result,) = sinusoids(jnp.array([[0, 3]]), 6, SinusoidalPositions())
     angles = 3.0 / 10000.0 ** (np.array([0, 2, 4]) / 6)
     np.testing.assert_allclose(result[0], [0, 0, 0, 1, 1, 1])
     np.testing.assert_allclose(result[1], [*np.sin(angles), *np.cos(angles)], rtol=1e-6)

@@ -20,6 +20,7 @@ from t5x_like.model.zoo.electra import ElectraConfig
 from t5x_like.model.zoo.ernie import ErnieConfig
 from t5x_like.model.zoo.gemma import GemmaConfig
 from t5x_like.model.zoo.gemma2 import Gemma2Config
+from t5x_like.model.zoo.gemma3 import Gemma3Config
 from t5x_like.model.zoo.glm4 import Glm4Config
 from t5x_like.model.zoo.glm_orig import GLMOrigConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
@@ -28,13 +29,18 @@ from t5x_like.model.zoo.gpt_neo import GPTNeoConfig
 from t5x_like.model.zoo.gpt_neox import GPTNeoXConfig
 from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.model.zoo.longt5 import LongT5Config
+from t5x_like.model.zoo.m2m_100 import M2M100Config
+from t5x_like.model.zoo.mbart import MBartConfig
 from t5x_like.model.zoo.mistral import MistralConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.model.zoo.olmo2 import Olmo2Config
+from t5x_like.model.zoo.olmo3 import Olmo3Config
 from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
+from t5x_like.model.zoo.pegasus import PegasusConfig
 from t5x_like.model.zoo.qwen2 import Qwen2Config
 from t5x_like.model.zoo.qwen3 import Qwen3Config
 from t5x_like.model.zoo.roberta import RobertaConfig
+from t5x_like.model.zoo.smollm3 import SmolLM3Config
 from t5x_like.model.zoo.spanbert import SpanBertConfig
 from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
 from t5x_like.model.zoo.t5 import T5Config
@@ -112,6 +118,9 @@ TINY: dict[str, Any] = {
     "ernie_2_0": ErnieConfig(**_LEARNED, num_task_types=3),
     "gemma": GemmaConfig(**_ONE, num_kv_heads=1, head_dim=10),
     "gemma2": Gemma2Config(**_GROUPED, head_dim=8, sliding_window=4),
+    "gemma3": Gemma3Config(
+        **_GROUPED, head_dim=8, sliding_window=4, layer_types=("sliding_attention", "full_attention")
+    ),
     "glm4": Glm4Config(**_GROUPED, head_dim=8),
     "glm_orig": GLMOrigConfig(**_LEARNED),
     "gpt": OpenAIGPTConfig(**_LEARNED),
@@ -128,10 +137,14 @@ TINY: dict[str, Any] = {
     ),
     "longt5_local": LongT5Config(**_PAIR, local_radius=2),
     "longt5_transient_global": LongT5Config(**_PAIR, local_radius=2, global_block_size=4),
+    "m2m_100": M2M100Config(**_TWO_STACKS),
+    "mbart": MBartConfig(**_TWO_STACKS),
     "mistral": MistralConfig(**_GROUPED, sliding_window=4),
     "modernbert": ModernBertConfig(**_SIZE, num_layers=4, local_attention=4),
     "mt5": T5Config(**_PAIR),
     "olmo2": Olmo2Config(**_GROUPED),
+    "olmo3": Olmo3Config(**_GROUPED, sliding_window=4, layer_types=("sliding_attention", "full_attention")),
+    "pegasus": PegasusConfig(**_TWO_STACKS),
     "qwen2": Qwen2Config(**_GROUPED),
     "qwen3": Qwen3Config(**_GROUPED, head_dim=10),
     "rnn_seq2seq": RNNSeq2SeqConfig(
@@ -145,6 +158,7 @@ TINY: dict[str, Any] = {
         dropout_rate=0.1,
     ),
     "roberta": RobertaConfig(**_LEARNED),
+    "smollm3": SmolLM3Config(**_GROUPED, rotated_layers=(True, False)),
     "spanbert": SpanBertConfig(**_LEARNED),
     "switch": SwitchTransformerConfig(**{**_PAIR, "num_decoder_layers": 2}, num_experts=4),
     "switch_top_2": SwitchTransformerConfig(
