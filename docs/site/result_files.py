@@ -154,6 +154,20 @@ FILES = (
         },
     ),
     ResultFile(
+        name="probes_cpu",
+        title="Probes with baselines",
+        words="Parts of speech in the layers of MiniLM, read from 300 sentences by [probes](guides/analysis_probes.md) "
+        "with three seeds: accuracy, that of the control task and of fresh weights, and compression of the online "
+        "code.",
+        rows=("mean",),
+        columns={
+            "accuracy, %": ("accuracy",),
+            "control task, %": ("control",),
+            "fresh weights, %": ("random_model",),
+            "compression": ("compression",),
+        },
+    ),
+    ResultFile(
         name="real_step_cpu",
         title="The real command",
         words="`t5x-like train` of tiny recipes on the shipped text, on two CPU cores that others use too, next to the "

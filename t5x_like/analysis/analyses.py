@@ -13,6 +13,9 @@ from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 # Module and class of each; a module is imported when its analysis is asked for.
 ANALYSES: Mapping[str, str] = {
     "anisotropy": "t5x_like.analysis.anisotropy.Anisotropy",
+    "attention_maps": "t5x_like.analysis.attention_maps.AttentionMaps",
+    "probes": "t5x_like.analysis.probes.Probes",
+    "structural_probe": "t5x_like.analysis.structural_probe.StructuralProbe",
 }
 
 

@@ -1,5 +1,6 @@
 """The form of an analysis: options in, and numbers, tables and pictures out."""
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -149,11 +150,11 @@ def numbers_of(rows: Sequence[Row], column: str) -> np.ndarray:
 
 
 def as_json(values: Any) -> Any:
-    """Return nested values with NumPy's numbers and arrays as those of Python."""
+    """Return nested values with NumPy's numbers and arrays as those of Python, and ``None`` for NaN and infinity."""
     if isinstance(values, Mapping):
         return {str(name): as_json(value) for name, value in values.items()}
     if isinstance(values, np.ndarray | np.generic):
         return as_json(values.tolist())
     if isinstance(values, list | tuple):
         return [as_json(value) for value in values]
-    return values
+    return None if isinstance(values, float) and not math.isfinite(values) else values

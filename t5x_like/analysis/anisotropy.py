@@ -15,6 +15,7 @@ from t5x_like.analysis.analysis import (
     cells_of,
     numbers_of,
 )
+from t5x_like.analysis.flow import Flow
 from t5x_like.analysis.text_activations import TextActivations, hidden_states_name, map_texts
 from t5x_like.analysis.vectors import (
     alignment,
@@ -70,7 +71,8 @@ class Anisotropy(Analysis):
       tokens_per_text: Number of tokens of a text that are compared with those of others.
       removed_components: Numbers of principal components to remove.
       whitened_dimensions: Numbers of dimensions to keep by whitening; 0 for all.
-      seed: Seed of the tokens that are drawn.
+      flow_steps: Training steps of a normalizing flow of the vectors (Li et al. 2020); 0 for none.
+      seed: Seed of the tokens that are drawn, and of the flow.
     """
 
     second_text: str = ""
@@ -78,6 +80,7 @@ class Anisotropy(Analysis):
     tokens_per_text: int = 4
     removed_components: tuple[int, ...] = (1, 3)
     whitened_dimensions: tuple[int, ...] = (0,)
+    flow_steps: int = 0
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -87,6 +90,8 @@ class Anisotropy(Analysis):
                 f"second_text is {self.second_text!r} and score is {self.score!r}; give the columns of the second text "
                 "and of the similarity of both, or none of them"
             )
+        if self.flow_steps < 0:
+            raise ValueError(f"flow_steps is {self.flow_steps}; give 0 for no flow, or more")
         if self.tokens_per_text < 1:
             raise ValueError(f"tokens_per_text is {self.tokens_per_text}; give at least 1")
 
@@ -157,6 +162,8 @@ class Anisotropy(Analysis):
             for number in self.whitened_dimensions:
                 name = f"whitened to {plural(number, 'dimension')}" if number else "whitened"
                 cured[name] = whitening(vectors, number or None)(vectors)
+            if self.flow_steps:
+                cured["flow"] = Flow.fit(vectors, self.flow_steps, seed=self.seed)(vectors)
             units = unit_vectors(vectors)
             layers.append(
                 {

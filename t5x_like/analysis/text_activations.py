@@ -63,11 +63,47 @@ def map_texts(
     Raises:
       ValueError: The model has no tokenizer, no such activation, or a text has no token.
     """
-    longest = model.config.max_position_embeddings
-    limit = min((each for each in (max_length, longest) if each is not None), default=None)
-    names = list(one_or_several(capture))
+    limit = token_limit(model, max_length)
     ids = [model.encode(text, max_length=limit)["input_ids"][0] for text in texts]
-    with Progress("analyze", len(texts), "texts", shown=shown) as progress:
+    return map_ids(model, ids, capture, function, batch_size=batch_size, shown=shown)
+
+
+def token_limit(model: Pretrained, max_length: int | None) -> int | None:
+    """Return the number of tokens to cut texts to; ``None`` if nothing limits it.
+
+    Args:
+      model: Model, which may have a limit of its own.
+      max_length: Limit that was asked for.
+    """
+    limits = (max_length, model.checkpoint.max_positions)
+    return min((each for each in limits if each is not None), default=None)
+
+
+def map_ids(
+    model: Pretrained,
+    ids: Sequence[np.ndarray],
+    capture: str | Sequence[str],
+    function: Callable[[TextActivations], Result],
+    *,
+    batch_size: int = 16,
+    shown: bool = False,
+) -> list[Result]:
+    """Return the results of a function of the activations of token ids, in the order of the texts.
+
+    Args:
+      model: Model.
+      ids: Token ids of each text with the special ones, int32 [L].
+      capture: Names of activations, without patterns.
+      function: Called once for each text.
+      batch_size: Number of texts that the model reads at once.
+      shown: Show progress.
+
+    Raises:
+      ValueError: The model has no such activation.
+    """
+    longest = token_limit(model, None)
+    names = list(one_or_several(capture))
+    with Progress("analyze", len(ids), "texts", shown=shown) as progress:
 
         def run(indices: list[int]) -> list[Result]:
             length = round_length(max(len(ids[index]) for index in indices), longest)

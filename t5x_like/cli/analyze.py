@@ -2,10 +2,14 @@
 
 t5x-like analyze path/to/bert texts.txt --what anisotropy --output_dir looked        a page, and its numbers as JSON
 t5x-like analyze runs/pretrain pairs.tsv --what anisotropy --option second_text=b --option score=score
+t5x-like analyze path/to/bert tagged.tsv --what probes --option words=words          columns words and tags
+t5x-like analyze path/to/bert bank.conllu --what structural_probe                    trees in the states
+t5x-like analyze path/to/bert texts.txt --what attention_maps --output_dir looked    each head, drawn
 t5x-like analyze path/to/bert texts.txt --module mine --what mine.inside.MyAnalysis  a class of yours
 
-A table (.csv, .tsv, .jsonl, .parquet) has the texts in its column "text", or in that of --option text=COLUMN. Any other
-file has a text on each line. The options of an analysis are the fields of its class: --what NAME --options lists them.
+A table (.csv, .tsv, .jsonl, .parquet) has the texts in its column "text", or in that of --option text=COLUMN. A .conllu
+file has sentences with the columns words, tags and heads. Any other file has a text on each line. The options of an
+analysis are the fields of its class: --what NAME --options lists them.
 """
 
 import argparse
@@ -16,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import t5x_like
+from t5x_like.analysis.treebank import conllu_rows
 from t5x_like.cli.arguments import add_module_argument, import_users_modules
 from t5x_like.cli.number_types import non_negative
 from t5x_like.gin_config.user_error import UserError, nearest
@@ -30,7 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("checkpoint", metavar="CHECKPOINT", help="a run, or any other checkpoint with its tokenizer")
     add("texts", nargs="*", metavar="FILE", help="tables, or files with a text on each line")
-    add("--what", required=True, metavar="ANALYSIS", help="anisotropy, …, or package.module.Class of yours")
+    add(
+        "--what",
+        required=True,
+        metavar="ANALYSIS",
+        help="anisotropy, attention_maps, probes, structural_probe, or package.module.Class of yours",
+    )
     add(
         "--option",
         action="append",
@@ -110,6 +120,9 @@ def _rows(file: str) -> Iterable[dict[str, Any]]:
     """
     if not Path(file).is_file():
         raise UserError(f"{file}: there is no such file")
+    if ending_of(file) == "conllu":
+        yield from conllu_rows(file)
+        return
     if ending_of(file) not in FORMATS:
         yield from ({"text": line} for line in text_of(file).splitlines() if line.strip())
         return

@@ -61,8 +61,8 @@ class TokenClassification(HeadFormat):
         return (self.tokens,)
 
     def read(self, values: RowValues) -> LabeledRow:
-        words = _words(column_of(values, self.tokens), self.tokens)
-        row_tags = _listed(values.get(self.tags) or ())
+        words = cell_words(column_of(values, self.tokens), self.tokens)
+        row_tags = listed_cell(values.get(self.tags) or ())
         tags = tuple(
             UNLABELED if tag in _UNLABELED else class_number(tag, self.classes, self.tags) for tag in row_tags
         )
@@ -183,13 +183,17 @@ def _of_sentences(targets: Sequence[Tags], predictions: Sequence[Sequence[str]])
     return sequence_accuracy(*_labeled(targets, predictions))  # pyright: ignore[reportArgumentType]
 
 
-def _words(value: Any, column: str) -> tuple[str, ...]:
+def cell_words(value: Any, column: str) -> tuple[str, ...]:
     """Return the words of a cell: a list, a list in JSON or as Python writes it, or a text with spaces between words.
+
+    Args:
+      value: The cell.
+      column: Name of its column, for messages.
 
     Raises:
       ValueError: The cell is something else, or holds a null, a list or an object instead of a word.
     """
-    words, is_text = _listed(value), isinstance(value, bytes | str)
+    words, is_text = listed_cell(value), isinstance(value, bytes | str)
     if is_text and not any(isinstance(word, str) for word in words):
         words = as_text(value).split()  # a sentence such as "[1]"
     advice = "a list of words is needed, or a text with spaces between them"
@@ -209,7 +213,8 @@ def _shown(value: object) -> str:
     return f"{json.dumps(value, ensure_ascii=False, default=str):.60}"
 
 
-def _listed(value: Any) -> Sequence[Any]:
+def listed_cell(value: Any) -> Sequence[Any]:
+    """Return a cell that is a list, a list in JSON or as Python writes it, or a text with spaces, as a list."""
     if not isinstance(value, bytes | str):
         return value
     text = as_text(value)
