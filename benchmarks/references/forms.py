@@ -139,6 +139,10 @@ def _form_of_arrays(path: Path) -> str | None:
         return "preferences.direct"
     if "out_grpo_advantages" in names:
         return "policy_gradients.policy_gradients"
+    if "out_attribution" in names:
+        return "analysis.attribution"
+    if "in_vectors" in names:
+        return "analysis.vectors"
     return "preferences.reward" if "out_chosen_score" in names else None
 
 

@@ -14,6 +14,9 @@ from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 ANALYSES: Mapping[str, str] = {
     "anisotropy": "t5x_like.analysis.anisotropy.Anisotropy",
     "attention_maps": "t5x_like.analysis.attention_maps.AttentionMaps",
+    "feed_forward_memories": "t5x_like.analysis.feed_forward_memories.FeedForwardMemories",
+    "knowledge_neurons": "t5x_like.analysis.knowledge_neurons.KnowledgeNeurons",
+    "moefication": "t5x_like.analysis.moefication.MoEfication",
     "probes": "t5x_like.analysis.probes.Probes",
     "structural_probe": "t5x_like.analysis.structural_probe.StructuralProbe",
 }

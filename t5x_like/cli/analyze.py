@@ -5,6 +5,9 @@ t5x-like analyze runs/pretrain pairs.tsv --what anisotropy --option second_text=
 t5x-like analyze path/to/bert tagged.tsv --what probes --option words=words          columns words and tags
 t5x-like analyze path/to/bert bank.conllu --what structural_probe                    trees in the states
 t5x-like analyze path/to/bert texts.txt --what attention_maps --output_dir looked    each head, drawn
+t5x-like analyze path/to/bert facts.jsonl --what knowledge_neurons                   prompts with their answers
+t5x-like analyze path/to/gpt2 texts.txt --what feed_forward_memories                 texts and words of neurons
+t5x-like analyze path/to/bert texts.txt --what moefication                           loss with some neurons alone
 t5x-like analyze path/to/bert texts.txt --module mine --what mine.inside.MyAnalysis  a class of yours
 
 A table (.csv, .tsv, .jsonl, .parquet) has the texts in its column "text", or in that of --option text=COLUMN. A .conllu
@@ -39,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--what",
         required=True,
         metavar="ANALYSIS",
-        help="anisotropy, attention_maps, probes, structural_probe, or package.module.Class of yours",
+        help="anisotropy, attention_maps, feed_forward_memories, knowledge_neurons, moefication, probes, "
+        "structural_probe, or package.module.Class of yours",
     )
     add(
         "--option",

@@ -12,6 +12,7 @@ Names are paths of scopes. Of a stack of N layers that the model calls ``encoder
 ===========================================  ===================  ==================================================
 ``encoder/hidden_states``                    [N + 1, B, L, D]     input of each layer, then the stack's output
 ``encoder/layer_outputs``                    [N, B, L, D]         outputs of layers, before a norm that ends the stack
+``encoder/feed_forward/inputs``              [N, B, L, D]         inputs of feed-forward layers, after a norm before
 ``encoder/feed_forward/activations``         [N, B, L, F]         inner activations, after the nonlinearity and gate
 ``encoder/self_attention/probabilities``     [N, B, H, L, M]      attention weights, before dropout
 ``decoder/cross_attention/probabilities``    [N, B, H, L, M]      the same, over the encoder's output

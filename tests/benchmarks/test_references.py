@@ -124,3 +124,20 @@ def test_adapters_that_are_to_be_refused_pass_by_their_message(tmp_path: Path, c
     write(home / "meta.json", {"refused": "too long"})
     assert main([str(home)]) == 1
     assert "it is refused with another message than 'too long'" in capsys.readouterr().out
+
+
+def test_analyses_are_known_by_their_arrays_and_compared(tmp_path: Path, capsys):
+    home = shutil.copytree(FIXTURES / "analysis/vectors", tmp_path / "any_name")
+    assert main([str(home)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "passed 9 of 9"
+    arrays = dict(np.load(home / "io.npz"))
+    arrays["out_removed_7"] = arrays.pop("out_removed_1")
+    arrays["out_whitened_2_gram"] = arrays["out_whitened_2_gram"] + 1e-4
+    np.savez(home / "io.npz", **arrays)
+    assert main([str(home)]) == 1
+    printed = capsys.readouterr().out
+    assert f"differs  {home} out_whitened_2_gram: out_whitened_2_gram is " in printed
+    assert f"differs  {home} out_removed_7: ValueError: num_components is 7" in printed
+    model = next(iter(find_references(FIXTURES / "analysis/attribution_bert_mlm")))
+    assert not isinstance(model, NoForm)
+    assert model.form == "attribution"

@@ -46,10 +46,12 @@ def test_every_activation_has_a_name_and_layers(whole):
     assert shapes == {
         "encoder/hidden_states": (3, 2, 11, 16),
         "encoder/layer_outputs": (2, 2, 11, 16),
+        "encoder/feed_forward/inputs": (2, 2, 11, 16),
         "encoder/feed_forward/activations": (2, 2, 11, 24),
         "encoder/self_attention/probabilities": (2, 2, 2, 11, 11),
         "decoder/hidden_states": (3, 2, 9, 16),
         "decoder/layer_outputs": (2, 2, 9, 16),
+        "decoder/feed_forward/inputs": (2, 2, 9, 16),
         "decoder/feed_forward/activations": (2, 2, 9, 24),
         "decoder/self_attention/probabilities": (2, 2, 2, 9, 9),
         "decoder/cross_attention/probabilities": (2, 2, 2, 9, 11),

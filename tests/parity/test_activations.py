@@ -111,6 +111,7 @@ def test_virtual_tokens_are_keys_and_have_no_activations_of_their_own():
     assert {name.removeprefix("decoder/"): array.shape for name, array in captured.items()} == {
         "hidden_states": (4, 1, 4, 24),
         "layer_outputs": (3, 1, 4, 24),
+        "feed_forward/inputs": (3, 1, 4, 24),
         "feed_forward/activations": (3, 1, 4, 96),
         "self_attention/probabilities": (3, 1, 2, 4, 7),
     }

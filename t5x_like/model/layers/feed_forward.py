@@ -112,6 +112,7 @@ class FeedForward(nnx.Module):
         dropout_key: Key[Array, ""] | None = None,
     ) -> Float[Array, "B L D"]:
         """Apply the layer; dropout acts on the inner activations."""
+        x = named_activations.observe("inputs", x)
         hidden_BLF = named_activations.observe("activations", self.widen(x))
         return self.narrow(hidden_BLF, dropout_rate=dropout_rate, dropout_key=dropout_key)
 
