@@ -303,6 +303,7 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
                 dtype=dtype,
             )
             return
+        embedding = opened.sentence_embedding
         hugging_face.write_hugging_face(
             opened.config,
             opened.params,
@@ -312,5 +313,6 @@ def _export(arguments: argparse.Namespace, target: Path) -> None:
             classes=opened.class_names,
             companions=exported_tokenizer.exported_tokenizer(opened),
             card=model_card.card_of(source, step=step, license=arguments.license or ""),
+            json_files={} if embedding is None else embedding.files(opened.config.model_dim),
             dtype=dtype,
         )

@@ -21,7 +21,12 @@ from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.model.zoo.model_tasks import HEAD_TASKS
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.head_classes import classes_in
-from t5x_like.pretrained.run_weights import trained_from_first_token, was_trained_here
+from t5x_like.pretrained.run_weights import (
+    trained_from_first_token,
+    trained_with_framing,
+    was_trained_here,
+)
+from t5x_like.pretrained.sentence_transformers import SentenceEmbedding, recorded_embedding
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer, special_ids_of
 from t5x_like.pretrained.weight_sources import identity_of
 from t5x_like.text.batches.batch_layout import SHIFTED_IN
@@ -214,6 +219,29 @@ class Checkpoint:
         if self.family == "decoder":
             return PromptEncoder(tokenizer=tokenizer, prefix_ids=prefix, empty_ids=end)
         return PromptEncoder(tokenizer=tokenizer, prefix_ids=prefix, suffix_ids=end)
+
+    @functools.cached_property
+    def sentence_embedding(self) -> SentenceEmbedding | None:
+        """Settings of the vectors that a run was trained for; ``None`` for all else."""
+        return recorded_embedding(self.directory)
+
+    @functools.cached_property
+    def embedding_encoder(self) -> PromptEncoder:
+        """Encoder of texts whose vectors are compared: as in training, or by the template of the tokenizer's files.
+
+        Raises:
+          ValueError: There is no tokenizer, or it lacks the special ids.
+        """
+        encoder = self.prompt_encoder
+        if was_trained_here(self.directory):
+            framing = trained_with_framing(self.directory)
+            joined = input_format_of(self.tokenizer, self.max_positions or _NO_LIMIT, framing)
+            ends = joined.start, joined.end
+        else:
+            ends = self.tokenizer.text_ends
+        if ends is None:
+            return encoder
+        return replace(encoder, prefix_ids=ends[0], suffix_ids=ends[1], max_length=self.max_positions)
 
     @property
     def max_positions(self) -> int | None:

@@ -25,6 +25,7 @@ from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_initial, open_unread
 from t5x_like.pretrained.peft_files import read_peft, require_heads, write_peft
 from t5x_like.pretrained.run_weights import steps_of, write_source_fields
+from t5x_like.pretrained.sentence_transformers import write_sentence_embedding
 from t5x_like.pretrained.weight_sources import find_weights, further_format_of, is_run, read_config
 
 _SEED = 0  # of heads that the adapter replaces
@@ -234,3 +235,5 @@ def _write_run(opened: Checkpoint, config: ModelConfig, params: Parameters, targ
     write_model_config(target, config)
     write_classes(target, opened.class_names)
     write_source_fields(target, opened.fields)
+    if opened.sentence_embedding is not None:
+        write_sentence_embedding(target, opened.sentence_embedding)

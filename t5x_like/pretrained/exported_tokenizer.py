@@ -33,7 +33,9 @@ def exported_tokenizer(checkpoint: Checkpoint) -> dict[str, bytes]:
         "tokenizer.json" in files and json.loads(files["tokenizer.json"]).get("post_processor")
     )
     tokenizer = checkpoint.found_tokenizer
-    if is_complete or tokenizer is None or not was_trained_here(checkpoint.directory):
+    if tokenizer is None or not was_trained_here(checkpoint.directory):
+        return files
+    if is_complete and not _lacks_end(checkpoint, tokenizer):
         return files
     try:
         definition = definition_of(tokenizer)
@@ -89,7 +91,14 @@ def _trained_ids(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, int 
 
 def _reads_pairs(checkpoint: Checkpoint) -> bool:
     """Return whether texts are joined as for heads, such as [CLS] A [SEP] B [SEP]."""
-    return checkpoint.answers_by_head or checkpoint.family in ("encoder", "two_stream")
+    is_of_rows = checkpoint.answers_by_head or checkpoint.sentence_embedding is not None
+    return is_of_rows or checkpoint.family in ("encoder", "two_stream")
+
+
+def _lacks_end(checkpoint: Checkpoint, tokenizer: Tokenizer) -> bool:
+    """Return whether a decoder's vectors were trained on texts with an end, which the tokenizer's files don't add."""
+    is_embedder = checkpoint.sentence_embedding is not None and checkpoint.family == "decoder"
+    return is_embedder and not tokenizer.adds_eos
 
 
 def _template_of_pairs(checkpoint: Checkpoint, tokenizer: Tokenizer) -> dict[str, object] | None:

@@ -15,6 +15,7 @@ from t5x_like.model.adapters.adapter_weights import draw_adapter
 from t5x_like.model.lazy_array import put_on_devices
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.common_config import CommonConfig
+from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS
 from t5x_like.partitioning.shard import with_shardings
 from t5x_like.pretrained.head_classes import order_by_name
 
@@ -42,6 +43,8 @@ def with_head(
     Raises:
       ValueError: The model can't have such a head.
     """
+    if kind in HEADLESS_TASKS:
+        return without_head(config, keeps_pooler=kind == "base", where=where)
     labels: dict[str, Any] = {} if kind in ("multiple_choice", "cloze") else {"num_labels": num_labels}
     if isinstance(config, CommonConfig):
         labels["problem_type"] = problem_type
@@ -52,6 +55,32 @@ def with_head(
             f"{where} is a {type(config).__name__}, which has no head for {kind.replace('_', ' ')}; take another "
             "model, such as BERT or GPT-2, or let the model write its answers (without layout='encoder')"
         ) from error
+
+
+def without_head(config: CommonConfig, *, keeps_pooler: bool, where: str) -> CommonConfig:
+    """Return the same configuration without a head, for vectors of texts.
+
+    Without its pooler an encoder-decoder is its encoder alone. Models that have neither keep their stack.
+
+    Args:
+      config: Configuration of the model.
+      keeps_pooler: The model keeps its pooler.
+      where: Directory of the model, for messages.
+
+    Raises:
+      ValueError: The model always has a head.
+    """
+    for task in ("base",) if keeps_pooler else ("encoding", "base"):
+        changed: Any = config
+        try:
+            changed = replace(changed, task=task)
+            parameters.abstract(changed)  # some models refuse a task only here
+        except (TypeError, ValueError):
+            continue
+        return changed
+    raise ValueError(
+        f"{where} is a {type(config).__name__}, which always has a head; take another model, such as BERT or GPT-2"
+    )
 
 
 def missing_heads(where: str, names: Sequence[str], config: CommonConfig, own: CommonConfig) -> str:

@@ -18,6 +18,7 @@ from t5x_like.model.layers.remat import Remat
 from t5x_like.model.model_traits import learned_positions, traits_of
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.common_config import CommonConfig
+from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.fresh_heads import with_head
 from t5x_like.pretrained.open_checkpoint import open_initial
@@ -145,6 +146,13 @@ def check_head(
     """
     kind, num_labels, problem_type = head
     task, has = traits_of(config).task, traits_of(config).num_labels
+    if kind in HEADLESS_TASKS and task in HEADLESS_TASKS:
+        return
+    if kind in HEADLESS_TASKS:
+        raise ValueError(
+            f"{what} compares vectors, by a model without a head; the model has one for "
+            f"{str(task).replace('_', ' ')}. Give it task='{kind}', or 'base' if it has no such task"
+        )
     if task == kind and (has == num_labels or kind in ("multiple_choice", "question_answering", "cloze")):
         heads = config.parts.heads.scores
         check_label_type(config, problem_type, what=what)

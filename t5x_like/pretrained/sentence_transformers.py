@@ -1,9 +1,9 @@
-"""Directories of sentence-transformers: settings of sentence vectors next to a Hugging Face model."""
+"""Settings of sentence vectors: next to a Hugging Face model in directories of sentence-transformers, and of runs."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
-from typing import Any, Literal, NamedTuple, get_args
+from typing import Any, NamedTuple, get_args
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,21 +11,30 @@ from etils import epath
 from jax.typing import ArrayLike
 
 from t5x_like.io.damaged_files import refusing_damage
-from t5x_like.io.files import PathLike, as_path, read_json
-from t5x_like.model.layers.pooler import pool
+from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.model.layers.pooler import VectorPooling, pool
 from t5x_like.nested_values import one_or_several
 
-Pooling = Literal["mean", "first", "last", "max"]
+Pooling = VectorPooling
 
+_OF_RUN = "sentence_embedding.json"
 _MODULES, _LENGTH, _PROMPTS = "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"
 _POOLING_FIELDS: Mapping[Pooling, str] = {
     "mean": "pooling_mode_mean_tokens",
     "first": "pooling_mode_cls_token",
     "last": "pooling_mode_lasttoken",
     "max": "pooling_mode_max_tokens",
+    "weighted_mean": "pooling_mode_weightedmean_tokens",
 }
-_MODES: Mapping[str, Pooling] = {"mean": "mean", "cls": "first", "lasttoken": "last", "max": "max"}
+_MODES: Mapping[str, Pooling] = {
+    "mean": "mean",
+    "cls": "first",
+    "lasttoken": "last",
+    "max": "max",
+    "weightedmean": "weighted_mean",
+}
 _NO_LIMIT = 10**9
+_MOST_ROWS = 5  # that a message lists
 _PACKAGE = "sentence_transformers.models"
 
 
@@ -34,7 +43,8 @@ class SentenceEmbedding:
     """Settings of sentence vectors (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
 
     Attributes:
-      pooling: Mean or maximum over a text's tokens, or the state of its first or last token.
+      pooling: Mean or maximum over a text's tokens, a mean whose weights rise with the position, or the state of the
+        first or last token.
       normalized: Scale vectors to length 1, so that inner products are cosines.
       max_length: Number of tokens to cut texts to, special tokens included; ``None`` for as many as the model reads.
       lower_case: Convert texts to lower case.
@@ -56,18 +66,43 @@ class SentenceEmbedding:
         text = self.prompt + text
         return text.lower() if self.lower_case else text
 
-    def vectors(self, states: ArrayLike, real: ArrayLike) -> np.ndarray:
+    def vectors(self, states: ArrayLike, real: ArrayLike, *, dimensions: int | None = None) -> np.ndarray:
         """Return a vector for each row, float32 [B, D].
 
         Args:
           states: Hidden states, [B, L, D].
           real: True for tokens that are not padding, [B, L].
+          dimensions: Number of the first dimensions to keep; all if not given.
+
+        Raises:
+          ValueError: A vector is not finite, or has fewer dimensions.
         """
-        if self.pooling == "max":
-            vectors = np.where(np.asarray(real)[..., None], np.asarray(states), -np.inf).max(axis=1)
-        else:
-            vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), self.pooling))
-        return vectors / np.linalg.norm(vectors, axis=-1, keepdims=True) if self.normalized else vectors
+        vectors = np.asarray(pool(jnp.asarray(states), jnp.asarray(real), self.pooling))
+        if bad := np.flatnonzero(~np.isfinite(vectors).all(axis=-1)).tolist():
+            listed = ", ".join(map(str, bad[:_MOST_ROWS])) + (", ..." if len(bad) > _MOST_ROWS else "")
+            raise ValueError(
+                f"the vectors of rows {listed} are NaN or infinite; the weights may be damaged or of a run that "
+                "diverged: open an earlier step, or compute in float32"
+            )
+        return self.truncated(vectors, vectors.shape[-1] if dimensions is None else dimensions)
+
+    def truncated(self, vectors: np.ndarray, dimensions: int) -> np.ndarray:
+        """Return the first dimensions of vectors, scaled to length 1 if these settings say so.
+
+        Models that were trained for several widths keep most of their quality (Kusupati et al. 2022,
+        https://arxiv.org/abs/2205.13147).
+
+        Args:
+          vectors: Vectors, float32 [..., D].
+          dimensions: Number of dimensions to keep.
+
+        Raises:
+          ValueError: The vectors have fewer dimensions.
+        """
+        if not 1 <= dimensions <= vectors.shape[-1]:
+            raise ValueError(f"dimensions is {dimensions}; give 1 to {vectors.shape[-1]}, the vectors' width")
+        kept = vectors[..., :dimensions]
+        return kept / np.linalg.norm(kept, axis=-1, keepdims=True) if self.normalized else kept
 
     def files(self, width: int) -> dict[str, object]:
         """Return the JSON files of a sentence-transformers directory, by their paths in it.
@@ -90,6 +125,25 @@ class SentenceEmbedding:
         if self.prompt:
             files[_PROMPTS] = {"prompts": {"default": self.prompt}, "default_prompt_name": "default"}
         return files
+
+
+def write_sentence_embedding(directory: PathLike, embedding: SentenceEmbedding) -> None:
+    """Record the settings of the vectors that a run was trained for.
+
+    Args:
+      directory: Folder of the run.
+      embedding: Settings.
+    """
+    write_json(as_path(directory) / _OF_RUN, asdict(embedding))
+
+
+def recorded_embedding(directory: PathLike) -> SentenceEmbedding | None:
+    """Read what ``write_sentence_embedding`` wrote; ``None`` for a run that was trained for something else."""
+    path = as_path(directory) / _OF_RUN
+    if not path.exists():
+        return None
+    with refusing_damage(path):
+        return SentenceEmbedding(**read_json(path, dict))
 
 
 class SentenceTransformer(NamedTuple):

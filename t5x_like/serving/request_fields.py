@@ -257,6 +257,9 @@ def embedding_fields(limits: Limits) -> dict[str, RequestField]:
             default="float",
             choices=("float", "base64"),
         ),
+        "dimensions": RequestField(
+            kind="integer", text="Number of the first dimensions to return; all if left out.", low=1
+        ),
         "user": RequestField(kind="ignored", text="Has no effect."),
     }
 

@@ -268,6 +268,12 @@ class ServedModel:
             raise RequestError(f"{self.name} makes no embeddings; ask for /v1/completions")
         if fields["input"] is None:
             raise RequestError("give an input", param="input")
+        width = self._pretrained.config.model_dim
+        if (wanted := fields["dimensions"]) is not None and wanted > width:
+            raise RequestError(
+                f"dimensions is {wanted}, and {self.name} has vectors of {width}; give at most {width}",
+                param="dimensions",
+            )
         rows = [self._ids(each, "input", to_embed=True)[0] for each in fields["input"]]
         return [ReadPrompt(ids, fields, (round_length(len(ids), self._max_positions),)) for ids in rows]
 
@@ -276,7 +282,12 @@ class ServedModel:
         length = round_length(max(map(len, rows)), self._max_positions)
         padded, mask = pad_prompts(rows, length=length)
         self._count_program("embed", padded.shape)
-        return list(self._pretrained.embed(padded, mask)[: len(prompts)])
+        vectors = list(self._pretrained.embed(padded, mask)[: len(prompts)])
+        settings = self._pretrained.sentence_embedding or SentenceEmbedding()
+        return [
+            vector if (wanted := prompt.fields["dimensions"]) is None else settings.truncated(vector, wanted)
+            for prompt, vector in zip(prompts, vectors, strict=True)
+        ]
 
     def _filled(self, rows: Sequence[list[int]]) -> list[list[int]]:
         """Repeat the last of some rows up to a power of two, as each number compiles a program."""
@@ -301,16 +312,18 @@ class ServedModel:
         elif self._tokenizer is None:
             raise RequestError(f"{self.name} has no tokenizer; give {param} as token ids", param=param)
         else:
-            settings = self._pretrained.sentence_embedding or SentenceEmbedding()
-            text = settings.word(prompt) if to_embed else prompt
-            max_length = settings.max_length if to_embed else None
             if not to_embed and self._family == "encoder_decoder" and not prompt:
                 raise RequestError("an encoder-decoder needs a prompt with text", param=param)
             try:
-                ids = self._pretrained.encode(text, max_length=max_length)["input_ids"][0].tolist()
+                ids = (
+                    self._pretrained.embedding_ids(prompt)
+                    if to_embed
+                    else self._pretrained.encode(prompt)["input_ids"][0].tolist()
+                )
             except ValueError as error:
                 raise RequestError(f"{param}: {error}", param=param) from error
-            num_special = len(ids) - len(self._tokenizer.encode(text)) if self._family == "decoder" else 0
+            is_prompt = self._family == "decoder" and not to_embed
+            num_special = len(ids) - len(self._tokenizer.encode(prompt)) if is_prompt else 0
         if to_embed and self._max_positions is not None:
             most = min(most, self._max_positions)
         if len(ids) > most:

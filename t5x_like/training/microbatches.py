@@ -1,6 +1,7 @@
 """Gradients of a batch that is too large for memory, summed over its parts."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import NamedTuple
 
 import jax
@@ -56,14 +57,7 @@ def accumulate(
         gradients, (totals, memories) = gradient(trained, whole, dropout_key)
         return gradients, totals, memories
 
-    def split(array: jax.Array, axis: int = 0) -> jax.Array:
-        # Every part takes each k-th row, so that the rows of a part stay spread over the devices of the mesh.
-        parts = array.reshape(*array.shape[:axis], -1, num_parts, *array.shape[axis + 1 :])
-        return jnp.moveaxis(parts, axis + 1, 0)
-
-    def join(parts: jax.Array, axis: int = 0) -> jax.Array:
-        array = jnp.moveaxis(parts, 0, axis + 1)
-        return array.reshape(*array.shape[:axis], -1, *array.shape[axis + 2 :])
+    split = partial(split_rows, num_parts=num_parts)
 
     def body(sums: PyTree, part: tuple[Microbatch, jax.Array]) -> tuple[PyTree, Memories]:
         gradients, (totals, memories) = gradient(trained, *part)
@@ -82,7 +76,30 @@ def accumulate(
         )
         return gradients, totals, {}
     (gradients, totals), memories = jax.lax.scan(body, nothing, parts)
-    return gradients, totals, _of_memories(join, memories)
+    return gradients, totals, _of_memories(join_rows, memories)
+
+
+def split_rows(array: jax.Array, axis: int = 0, *, num_parts: int) -> jax.Array:
+    """Return the parts of an array, [P, ...]. Each takes every P-th row, so that its rows stay spread over the mesh.
+
+    Args:
+      array: Array of the whole batch.
+      axis: Axis of the rows.
+      num_parts: Number of parts P.
+    """
+    parts = array.reshape(*array.shape[:axis], -1, num_parts, *array.shape[axis + 1 :])
+    return jnp.moveaxis(parts, axis + 1, 0)
+
+
+def join_rows(parts: jax.Array, axis: int = 0) -> jax.Array:
+    """Return the array that ``split_rows`` has cut.
+
+    Args:
+      parts: Parts of an array, [P, ...].
+      axis: Axis of the rows in the array.
+    """
+    array = jnp.moveaxis(parts, 0, axis + 1)
+    return array.reshape(*array.shape[:axis], -1, *array.shape[axis + 2 :])
 
 
 def _of_memories(change: Callable[..., jax.Array], memories: Memories) -> Memories:

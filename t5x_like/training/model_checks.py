@@ -14,7 +14,7 @@ from t5x_like.model.adapters.adapter_weights import (
     num_virtual_tokens,
 )
 from t5x_like.model.model_traits import traits_of
-from t5x_like.model.zoo.model_tasks import HEAD_TASKS
+from t5x_like.model.zoo.model_tasks import HEAD_TASKS, HEADLESS_TASKS
 from t5x_like.partitioning.shard import check_batch_size, check_experts, check_sequence_length
 from t5x_like.pretrained.initial_weights import check_head, check_length
 from t5x_like.text.batches.loader import empty_row
@@ -116,7 +116,12 @@ def _check_answers(experiment: Experiment, loader: TrainingLoader) -> None:
       ValueError: The loss of targets would be learned from worse answers, too; or weights of the reference train.
     """
     method = experiment.method
-    is_ranked = loader.num_rows_of_example > 1 and loader.label_loss is None
+    if loader.head is not None and loader.head[0] in HEADLESS_TASKS and not method.compares_texts:
+        raise ValueError(
+            f"mixture {experiment.data.train.mixture!r} has texts to compare, and {type(method).__name__} learns from "
+            "labels; give method=Contrastive()"
+        )
+    is_ranked = loader.num_rows_of_example > 1 and loader.label_loss is None and loader.head is None
     if is_ranked and not method.compares_answers:
         raise ValueError(
             f"mixture {experiment.data.train.mixture!r} has ranked answers, and {type(method).__name__} would learn "

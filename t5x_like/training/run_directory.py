@@ -9,6 +9,7 @@ from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.pretrained.frozen_weights import FrozenRecord
 from t5x_like.pretrained.head_classes import write_classes
 from t5x_like.pretrained.model_config import write_model_config
+from t5x_like.pretrained.sentence_transformers import write_sentence_embedding
 from t5x_like.text.tasks.task_set import LabelSpace
 from t5x_like.text.vocabularies.opening import contents_of
 from t5x_like.training.experiment import Experiment, describe, differences
@@ -53,7 +54,8 @@ def claim(
 
     It then holds ``config.json`` (every value, to compare with), ``experiment.json`` (to build the configuration
     again), ``model.json``, the names of its head's classes and the vocabulary's files. Also ``config.gin`` if gin
-    configured it, and ``frozen.json`` (where frozen weights come from) if it has some.
+    configured it, ``sentence_embedding.json`` if its vectors are compared, and ``frozen.json`` (where frozen weights
+    come from) if it has some.
 
     Args:
       experiment: Resolved configuration.
@@ -73,6 +75,8 @@ def claim(
     if frozen is not None:
         frozen.write(home)
     write_classes(home, labels.class_names)
+    if (embedding := experiment.method.sentence_embedding) is not None:
+        write_sentence_embedding(home, embedding)
     for name, content in contents_of(vocabulary).items():
         write_bytes(home / name, content)
     write_experiment(home, experiment)

@@ -16,7 +16,7 @@ from t5x_like.training.companions import NO_INPUTS, Companion, CompanionInputs, 
 from t5x_like.training.finite_guard import keep_if_finite
 from t5x_like.training.learned_weights import LearnedWeights
 from t5x_like.training.methods.method import LossContext, TrainingMethod
-from t5x_like.training.microbatches import Microbatch, accumulate
+from t5x_like.training.microbatches import Microbatch
 from t5x_like.training.state import State, StateLayout, memories_of, memory_entries
 
 
@@ -62,16 +62,19 @@ def train_step(
         trained, others = learning.divide(state)
         frozen = frozen_models(companions, inputs.params, plan.weights(state))
 
-        def objective(trained: PyTree, microbatch: Microbatch, dropout_key: jax.Array) -> PyTree:
-            model = learning.model(trained, others)
-            if in_parts and method.defers_logits(model, microbatch.batch):
-                defer_logits(model)
-            context = LossContext(normalizers, num_tasks, dropout_key, frozen, label_loss)
-            return method.compute_loss(model, microbatch, context)
+        def of_weights(part: Callable[..., PyTree]) -> Callable[..., PyTree]:
+            def call(trained: PyTree, microbatch: Microbatch, dropout_key: jax.Array) -> PyTree:
+                model = learning.model(trained, others)
+                if in_parts and method.defers_logits(model, microbatch.batch):
+                    defer_logits(model)
+                context = LossContext(normalizers, num_tasks, dropout_key, frozen, label_loss)
+                return part(model, microbatch, context)
+
+            return call
 
         memories = {name: memory_for(batch, memory) for name, memory in memories_of(state).items()}
-        gradients, totals, memories = accumulate(
-            jax.grad(objective, has_aux=True),
+        gradients, totals, memories = method.gradients(
+            of_weights,
             trained,
             Microbatch(batch, weights, memories, inputs.outputs),
             jax.random.fold_in(jax.random.key(seed), state["step"]),

@@ -26,7 +26,7 @@ def write_sentence_model(directory, *, modes=("mean_tokens",), kinds=("Pooling",
     ]
     (directory / "modules.json").write_text(json.dumps(modules))
     (directory / "1_Pooling").mkdir()
-    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens")
+    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens")
     fields = {f"pooling_mode_{name}": name in modes for name in names}
     (directory / "1_Pooling/config.json").write_text(json.dumps({"word_embedding_dimension": 32} | fields))
     if max_length:
@@ -46,8 +46,12 @@ def states_of(pretrained, text):
         ("mean_tokens", lambda states: states.mean(0)),
         ("cls_token", lambda states: states[0]),
         ("max_tokens", lambda states: states.max(0)),
+        (
+            "weightedmean_tokens",
+            lambda states: np.average(states, axis=0, weights=1 + np.arange(len(states))),
+        ),
     ],
-    ids=["mean", "cls", "max"],
+    ids=["mean", "cls", "max", "weightedmean"],
 )
 def test_texts_are_pooled_as_the_files_say(tmp_path, mode, pooled):
     pretrained = t5x_like.from_pretrained(write_sentence_model(tmp_path / "model", modes=(mode,)))
@@ -85,7 +89,7 @@ def test_the_newer_form_is_read_too(tmp_path):
     assert find_sentence_transformer(directory).embedding.max_length is None
 
 
-@pytest.mark.parametrize("pooling", ["mean", "first", "last", "max"])
+@pytest.mark.parametrize("pooling", ["mean", "first", "last", "max", "weighted_mean"])
 @pytest.mark.parametrize("normalized", slow_except([True, False], [True]))
 def test_an_export_embeds_as_the_model_did(tmp_path, pooling, normalized):
     pretrained = t5x_like.from_pretrained(write_sentence_model(tmp_path / "model"))
@@ -106,6 +110,33 @@ def test_an_export_embeds_as_the_model_did(tmp_path, pooling, normalized):
         for module in json.loads((tmp_path / "out/modules.json").read_text())
     ]
     assert types == ["Transformer", "Pooling", *(["Normalize"] if normalized else [])]
+
+
+def test_the_first_dimensions_are_unit_vectors_again(tmp_path):
+    pretrained = t5x_like.from_pretrained(
+        write_sentence_model(tmp_path / "m", kinds=("Pooling", "Normalize"))
+    )
+    whole, short = pretrained.embed(TEXTS), pretrained.embed(TEXTS, dimensions=4)
+    np.testing.assert_allclose(
+        short, whole[:, :4] / np.linalg.norm(whole[:, :4], axis=-1)[:, None], rtol=1e-5
+    )
+    with pytest.raises(ValueError, match=r"dimensions is 33; give 1 to 32, the vectors' width"):
+        pretrained.embed(TEXTS, dimensions=33)
+
+
+def test_texts_in_batches_have_the_same_vectors_in_the_same_order(tmp_path):
+    pretrained = t5x_like.from_pretrained(write_sentence_model(tmp_path / "model"))
+    texts = ["in the", "the beginning in the beginning", "the"]
+    np.testing.assert_allclose(pretrained.embed(texts, batch_size=2), pretrained.embed(texts), atol=1e-5)
+    with pytest.raises(ValueError, match="batch_size is 0; give 1 or more"):
+        pretrained.embed(texts, batch_size=0)
+
+
+def test_vectors_that_are_not_finite_are_refused():
+    states = np.ones((3, 2, 4), np.float32)
+    states[1, 0, 0] = np.nan
+    with pytest.raises(ValueError, match="the vectors of rows 1 are NaN or infinite"):
+        t5x_like.SentenceEmbedding().vectors(states, np.ones((3, 2), bool))
 
 
 def test_other_directories_embed_and_export_as_before(tmp_path):

@@ -1,6 +1,6 @@
 """Poolers: one vector for each sequence."""
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +13,9 @@ from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.transform import Transform, TransformConfig
+
+# Poolings of vectors that are compared with each other: those of sentence-transformers.
+VectorPooling: TypeAlias = Literal["mean", "first", "last", "max", "weighted_mean"]
 
 
 @config_class
@@ -94,20 +97,26 @@ def _largest(x: Float[Array, "B L D"], real: Bool[Array, "B L"]) -> Float[Array,
 
 
 def pool(
-    x: Float[Array, "B L D"], real: Bool[Array, "B L"], pooling: Literal["first", "last", "mean", "concat"]
+    x: Float[Array, "B L D"], real: Bool[Array, "B L"], pooling: VectorPooling | Literal["concat"]
 ) -> Float[Array, "B E"]:
     """Return one vector for each row. A row of padding has a mean and a maximum of 0.
 
     Args:
       x: Vectors of tokens.
       real: True for tokens that are not padding.
-      pooling: See ``PoolerConfig``; ``"first"`` is the first real token here.
+      pooling: See ``PoolerConfig``; ``"first"`` is the first real token here. ``"weighted_mean"`` weighs the k-th real
+        token by k, as later tokens of a decoder have read more (SGPT, Muennighoff 2022,
+        https://arxiv.org/abs/2202.08904).
     """
     if pooling == "concat":
         parts = (pool(x, real, "last"), _largest(x, real), pool(x, real, "mean"))
         return jnp.concatenate(parts, axis=-1)
-    if pooling == "mean":
+    if pooling == "max":
+        return _largest(x, real)
+    if pooling in ("mean", "weighted_mean"):
         weights = real.astype(jnp.float32)
+        if pooling == "weighted_mean":
+            weights = weights * jnp.cumsum(weights, axis=1)
         total = jnp.einsum("bld,bl->bd", x, weights, preferred_element_type=jnp.float32)
         return (total / jnp.maximum(weights.sum(1, keepdims=True), 1.0)).astype(x.dtype)
     indices = jnp.arange(x.shape[1])[None]

@@ -175,11 +175,25 @@ class OpenModel:
           ValueError: There is no tokenizer, or the model takes no padding and the texts differ in length.
         """
         rows = [self._opened.prompt_encoder.encode(each, max_length) for each in one_or_several(text)]
-        length = max(map(len, rows), default=0)
-        if not length:
+        if not any(rows):
             raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")
         if padding_side is None:
             padding_side = "left" if self._opened.family == "decoder" else "right"
+        return self.padded(rows, padding_side=padding_side)
+
+    def padded(
+        self, rows: Sequence[list[int]], *, padding_side: Literal["left", "right"]
+    ) -> dict[str, np.ndarray]:
+        """Return the arguments of a call for rows of token ids.
+
+        Args:
+          rows: Token ids of each row.
+          padding_side: Side where shorter rows are padded.
+
+        Raises:
+          ValueError: The model takes no padding and the rows differ in length.
+        """
+        length = max(map(len, rows))
         ids, mask = pad_prompts(
             rows, length=length, fill=self.special_ids.fill, on_the_left=padding_side == "left"
         )

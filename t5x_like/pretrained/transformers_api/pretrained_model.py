@@ -15,6 +15,7 @@ from jaxtyping import PyTree
 
 from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
+from t5x_like.inference.length_batches import run_by_length
 from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.sampling import row_keys
 from t5x_like.io.files import PathLike
@@ -95,7 +96,8 @@ def from_pretrained(
         num_labels=num_labels,
         finite=False,
     )
-    return Pretrained(checkpoint.computing_in(dtype), sentences and sentences.embedding)
+    settings = checkpoint.sentence_embedding if sentences is None else sentences.embedding
+    return Pretrained(checkpoint.computing_in(dtype), settings)
 
 
 class Pretrained(OpenModel):
@@ -111,8 +113,8 @@ class Pretrained(OpenModel):
       adapter: Name of the adapter in use, of those that ``load_adapter`` loaded; ``None`` for none of them.
       fields: Fields of ``config.json`` that are not about the model; empty for runs.
       special_ids: Special ids that pad, begin and end texts.
-      sentence_embedding: Settings of the vectors that ``embed`` makes, for a directory of sentence-transformers; else
-        ``None``. Exports have it too.
+      sentence_embedding: Settings of the vectors that ``embed`` makes, for a directory of sentence-transformers or a
+        run that trained them; else ``None``. Exports have it too.
     """
 
     def __init__(self, checkpoint: Checkpoint, sentence_embedding: SentenceEmbedding | None = None):
@@ -206,6 +208,8 @@ class Pretrained(OpenModel):
         *,
         pooling: Pooling | None = None,
         normalized: bool | None = None,
+        dimensions: int | None = None,
+        batch_size: int | None = None,
         **arguments: Any,
     ) -> np.ndarray:
         """Return a vector for each text (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
@@ -213,21 +217,30 @@ class Pretrained(OpenModel):
         Args:
           input_ids: Token ids [B, L], or a text or list of texts.
           attention_mask: Mask with 1 where a token is real, [B, L]; made for texts.
-          pooling: Mean or maximum over a text's tokens, or the state of its first or last token. If not given, that of
-            ``sentence_embedding``, else the mean.
+          pooling: Mean or maximum over a text's tokens, a mean whose weights rise with the position, or the state of
+            its first or last token. If not given, that of ``sentence_embedding``, else the mean.
           normalized: Scale vectors to length 1, so that inner products are cosines. If not given, that of
             ``sentence_embedding``, else True.
+          dimensions: Number of the first dimensions to keep, for models that were trained for several widths.
+          batch_size: Number of texts that are read together, those of similar length; all of them if not given.
           **arguments: Other arguments of a call, such as ``token_type_ids``.
 
         Returns:
           Array of float32 [B, D]; [D] for a single string.
+
+        Raises:
+          ValueError: A text has no token, vectors are not finite, or they have fewer dimensions.
         """
         settings = self.sentence_embedding or SentenceEmbedding()
+        options = {"pooling": pooling, "normalized": normalized}
+        settings = replace(settings, **{name: value for name, value in options.items() if value is not None})
         if is_text(input_ids):
-            texts = [settings.word(text) for text in one_or_several(input_ids)]
-            encoded = self.encode(texts, padding_side="right", max_length=settings.max_length)
-            vectors = self.embed(**encoded, pooling=pooling, normalized=normalized, **arguments)
+            vectors = self._embed_texts(
+                one_or_several(input_ids), settings, dimensions, batch_size, arguments
+            )
             return vectors[0] if isinstance(input_ids, str) else vectors
+        if batch_size is not None:
+            raise ValueError(f"batch_size={batch_size} is for texts; give token ids in batches of your own")
         if attention_mask is not None:
             arguments["attention_mask"] = attention_mask
         # An encoder-decoder embeds by its encoder. To a model of choices each text is the only one of its example.
@@ -238,9 +251,52 @@ class Pretrained(OpenModel):
         states = outputs.get("encoder_last_hidden_state")
         states = outputs["last_hidden_state"] if states is None else states
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
-        options = {"pooling": pooling, "normalized": normalized}
-        changes = {name: value for name, value in options.items() if value is not None}
-        return replace(settings, **changes).vectors(states, real)
+        return settings.vectors(states, real, dimensions=dimensions)
+
+    def embedding_ids(self, text: str) -> list[int]:
+        """Return the token ids of a text as ``embed`` reads it, cut and with special ids.
+
+        Raises:
+          ValueError: There is no tokenizer, or the text has no token.
+        """
+        settings = self.sentence_embedding or SentenceEmbedding()
+        encoder = (
+            self._opened.prompt_encoder if self.sentence_embedding is None else self._opened.embedding_encoder
+        )
+        ids = encoder.encode(settings.word(text), settings.max_length)
+        if not ids:
+            raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")
+        return ids
+
+    def _embed_texts(
+        self,
+        texts: Sequence[str],
+        settings: SentenceEmbedding,
+        dimensions: int | None,
+        batch_size: int | None,
+        arguments: dict[str, Any],
+    ) -> np.ndarray:
+        if batch_size is not None and batch_size < 1:
+            raise ValueError(f"batch_size is {batch_size}; give 1 or more")
+        if not texts:
+            raise ValueError("there is no text to embed; give a text, or a list of at least one text")
+        rows = [self.embedding_ids(text) for text in texts]
+
+        def run(numbers: Sequence[int]) -> list[np.ndarray]:
+            encoded = self.padded([rows[number] for number in numbers], padding_side="right")
+            return list(
+                self.embed(
+                    **encoded,
+                    pooling=settings.pooling,
+                    normalized=settings.normalized,
+                    dimensions=dimensions,
+                    **arguments,
+                )
+            )
+
+        if batch_size is None or batch_size >= len(rows):
+            return np.stack(run(range(len(rows))))
+        return np.stack(run_by_length([len(row) for row in rows], batch_size, run))
 
     def generate(
         self,

@@ -10,6 +10,7 @@ from t5x_like.text.heads.referent_head import ReferentRanking
 from t5x_like.text.heads.sequence_head import Regression, SequenceClassification
 from t5x_like.text.heads.span_head import QuestionAnswering
 from t5x_like.text.heads.summary_head import ExtractiveSummarization
+from t5x_like.text.heads.text_tuple import TextTuple
 from t5x_like.text.heads.token_head import TokenClassification
 
 __all__ = [
@@ -26,5 +27,6 @@ __all__ = [
     "ReferentRanking",
     "Regression",
     "SequenceClassification",
+    "TextTuple",
     "TokenClassification",
 ]

@@ -4,9 +4,15 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
-# Names as in Hugging Face's classes.
+# Names as in Hugging Face's classes. The last two are models without a head, whose vectors are compared.
 HeadKind = Literal[
-    "sequence_classification", "multiple_choice", "token_classification", "question_answering", "cloze"
+    "sequence_classification",
+    "multiple_choice",
+    "token_classification",
+    "question_answering",
+    "cloze",
+    "encoding",
+    "base",
 ]
 # A class or choice, a number, a text, a class for each word, or any number of classes.
 Answer = int | float | str | list[int]

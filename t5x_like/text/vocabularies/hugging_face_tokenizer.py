@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from t5x_like.io.damaged_files import refusing_damage
-from t5x_like.text.vocabularies.roles import added_ends, count_own_sentinels, find_special, is_markup
+from t5x_like.text.vocabularies.roles import (
+    added_ends,
+    count_own_sentinels,
+    find_special,
+    is_markup,
+    template_ends,
+)
 from t5x_like.text.vocabularies.tokenizer import Tokenizer, check_ids, visible
 
 if TYPE_CHECKING:
@@ -46,6 +52,7 @@ class HuggingFaceTokenizer(Tokenizer):
         self.kind = kind  # pyright: ignore[reportIncompatibleVariableOverride, reportAttributeAccessIssue]
         self.definition = _without_extras(definition)
         self.adds_bos, self.adds_eos = added_ends(configuration, definition)
+        self.text_ends = template_ends(definition)
         self.chat_template = (configuration or {}).get("chat_template")
         numbers = own_ids(name, self.definition)
         self._pieces = {token_id: piece for piece, token_id in numbers.items()}

@@ -79,6 +79,27 @@ def added_ends(
     return begins, ends
 
 
+def template_ends(definition: Mapping[str, Any]) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Return the special ids before and after a text; ``None`` where a definition has no template of texts.
+
+    Args:
+      definition: Content of a ``tokenizer.json``.
+    """
+    processor = definition.get("post_processor") or {}
+    steps = processor.get("processors", [processor])
+    template = next((step for step in steps if step.get("type") == "TemplateProcessing"), None)
+    if template is None:
+        return None
+    ids, ends = template["special_tokens"], ([], [])
+    is_after = False
+    for piece in template["single"]:
+        if "SpecialToken" in piece:
+            ends[is_after].extend(ids[piece["SpecialToken"]["id"]]["ids"])
+        else:
+            is_after = True
+    return tuple(ends[0]), tuple(ends[1])
+
+
 def count_own_sentinels(piece_of: Callable[[int], str | None], size: int) -> int:
     """Return the number of last ids that are sentinels counting down to the end, as in mT5.
 

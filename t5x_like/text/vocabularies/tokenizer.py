@@ -33,6 +33,7 @@ class Tokenizer(abc.ABC):
       vocab_size: Number of ids, sentinels included.
       adds_bos: Whether texts that a model reads begin with bos; None if the vocabulary's files don't say.
       adds_eos: Whether they end with eos, likewise.
+      text_ends: Special ids before and after a text by a template of the vocabulary's files; None without one.
       chat_template: Jinja template of conversations, or a list of named ones, from ``chat_template.jinja`` or
         ``tokenizer_config.json``.
     """
@@ -40,6 +41,7 @@ class Tokenizer(abc.ABC):
     kind: ClassVar[str]
     adds_bos: bool | None = None
     adds_eos: bool | None = None
+    text_ends: tuple[tuple[int, ...], tuple[int, ...]] | None = None
     chat_template: Any = None
 
     def __init__(

@@ -1,24 +1,26 @@
 """A training method: the loss of a batch, the frozen models that it reads, and what it logs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
+from jaxtyping import PyTree
 
 from t5x_like.batch import Batch
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import Family, Measure, Predictions, predict
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.parameters import ModelConfig
+from t5x_like.pretrained.sentence_transformers import SentenceEmbedding
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.training import losses
 from t5x_like.training.companions import CompanionSource, FrozenModel
 from t5x_like.training.losses import LossConfig, Normalizers
 from t5x_like.training.metrics import Totals
-from t5x_like.training.microbatches import MODEL, Memories, Microbatch
+from t5x_like.training.microbatches import MODEL, Memories, Microbatch, accumulate
 
 
 class LossContext(NamedTuple):
@@ -39,6 +41,10 @@ class LossContext(NamedTuple):
     label_loss: LabelLoss | None = None
 
 
+# A function of model, microbatch and context -> the same as one of trained weights, microbatch and dropout key.
+OfWeights = Callable[[Callable[..., PyTree]], Callable[..., PyTree]]
+
+
 @config_class
 class TrainingMethod:
     """Base of training methods. A subclass changes the loss, and names the frozen models that it reads.
@@ -48,6 +54,7 @@ class TrainingMethod:
       measures: Names of the means that the method logs, next to those of every run.
       learns_unlabeled: Whether rows without labels teach the model something.
       compares_answers: Whether examples have several ranked answers.
+      compares_texts: Whether vectors of texts are compared, by a model without a head.
       has_value_head: Whether the model gets a head that predicts one number of each token.
       numbers: Names of numbers that the method changes during a run, and that are saved with it; at first they are 0.
     """
@@ -57,6 +64,7 @@ class TrainingMethod:
     measures: ClassVar[tuple[str, ...]] = ()
     learns_unlabeled: ClassVar[bool] = False
     compares_answers: ClassVar[bool] = False
+    compares_texts: ClassVar[bool] = False
     has_value_head: ClassVar[bool] = False
     numbers: ClassVar[tuple[str, ...]] = ()
 
@@ -91,6 +99,35 @@ class TrainingMethod:
         Raises:
           ValueError: They don't.
         """
+
+    @property
+    def sentence_embedding(self) -> SentenceEmbedding | None:
+        """Settings of the vectors that the model learns, which the run records; ``None`` for other methods."""
+        return None
+
+    def gradients(
+        self,
+        of_weights: OfWeights,
+        trained: PyTree,
+        whole: Microbatch,
+        dropout_key: jax.Array,
+        *,
+        num_parts: int,
+        num_filled: jax.Array | None = None,
+    ) -> tuple[PyTree, Totals, Memories]:
+        """Return the gradients of a batch, the sums to log, and memories of the rows for the next batch.
+
+        Args:
+          of_weights: Turns a function of model, microbatch and context into one of trained weights, microbatch and
+            dropout key.
+          trained: Weights to differentiate by.
+          whole: The batch.
+          dropout_key: Key of its dropout.
+          num_parts: Number of microbatches.
+          num_filled: Number of the first microbatches to compute, int32 []; ``None`` computes all.
+        """
+        gradient = jax.grad(of_weights(self.compute_loss), has_aux=True)
+        return accumulate(gradient, trained, whole, dropout_key, num_parts=num_parts, num_filled=num_filled)
 
     def defers_logits(self, model: Family, batch: Batch) -> bool:
         """Return whether the loss computes the logits itself, of a few positions at a time.
