@@ -153,6 +153,11 @@ FIELDS: Mapping[str, DataField] = {
 }
 
 
+# Declared streams of models that read entities. An entity belongs to the first token of its mention; -1 is none.
+ENTITIES = "entities"
+ENTITY_TARGETS = "entity_targets"  # the right ones, of which some are hidden or replaced in the former
+
+
 def map_streams(function: Callable[..., Any], *batches: Batch) -> Batch:
     """Return a batch of the function's values for each stream of batches that have the same streams.
 

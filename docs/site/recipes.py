@@ -39,6 +39,7 @@ TITLES = {
     "electra": "ELECTRA",
     "spanbert": "SpanBERT",
     "ernie": "ERNIE 1.0",
+    "entity_bert": "ERNIE of Tsinghua",
     "modernbert": "ModernBERT",
     "unilm": "UniLM",
     "gpt1": "GPT",

@@ -25,6 +25,7 @@ from t5x_like.nested_values import one_or_several
 RULES: dict[str, tuple[str | tuple[str, ...], ...]] = {
     "layers": (),
     "vocab": ("model", ("fsdp", "expert")),
+    "entities": ("model", ("fsdp", "expert")),
     "embed": ("fsdp", "expert"),
     "mlp": ("model",),
     "joined_heads": ("model",),

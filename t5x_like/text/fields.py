@@ -36,6 +36,7 @@ TARGETS = Feature(name="targets", dtype=IDS)
 TOKENS = Feature(name="tokens", dtype=IDS)
 SENTENCE_ENDS = Feature(name="sentence_ends", dtype="int32")
 SPANS = Feature(name="spans", dtype="int32", width=2)
+ENTITY_SPANS = Feature(name="spans", dtype="int32", width=3)  # with the number of an entity
 ANSWERS = Feature(name="answers", dtype="int32")
 REFERENCE_ENDS = Feature(name="reference_ends", dtype="int32")
 ANSWER_ENDS = Feature(name="answer_ends", dtype="int32")

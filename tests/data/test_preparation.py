@@ -49,6 +49,7 @@ def test_a_bad_package_ends_with_its_reason_and_exit_code_2(tmp_path, capsys):
         "conversations",
         "bad_words",
         "debian_handbook",
+        "definition_graph",
         "oanc_tags",
         "open_docs",
     ],

@@ -176,6 +176,19 @@ class Stack(nnx.Module):
           context: Mask, and positions; without positions they count from 0.
           dropout_key: ``None`` for no dropout.
         """
+        context = self.prepared(x, context, is_dropping=dropout_key is not None)
+        return self._run(x, context, None, dropout_key)
+
+    def prepared(
+        self, x: Float[Array, "B L D"], context: AttentionContext, *, is_dropping: bool
+    ) -> AttentionContext:
+        """Return the context with the masks, biases and computation that all blocks of whole sequences share.
+
+        Args:
+          x: Inputs of the first block.
+          context: Mask, and positions; without positions they count from 0.
+          is_dropping: Whether dropout is computed.
+        """
         indices = jnp.arange(x.shape[1])
         positions = context.positions
         positions = jnp.broadcast_to(indices, x.shape[:2]) if positions is None else positions
@@ -187,7 +200,7 @@ class Stack(nnx.Module):
             assert context.segment_ids is not None
             assert self.global_bias is not None
             summaries = globals_of(context.segment_ids, block.transient_global, self.global_bias)
-        implementation = self._implementation(x, context, is_dropping=dropout_key is not None)
+        implementation = self._implementation(x, context, is_dropping=is_dropping)
         if implementation == "plain":  # masks of all layers are made once
             encoded = context.encoded
             context = context._replace(
@@ -199,13 +212,12 @@ class Stack(nnx.Module):
                 ),
             )
         by_distance = implementation in IN_BLOCKS and length is None
-        context = context._replace(
+        return context._replace(
             bias=self._bias(queries, keys, context, by_distance=by_distance),
             implementation=implementation,
             global_blocks=summaries,
             positions=positions,
         )
-        return self._run(x, context, None, dropout_key)
 
     def step(
         self, x: Float[Array, "B L D"], caches: tuple[LayerCache, ...], context: AttentionContext

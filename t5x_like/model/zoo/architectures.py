@@ -14,6 +14,7 @@ from t5x_like.model.zoo.bert import BERT
 from t5x_like.model.zoo.distilbert import DISTILBERT
 from t5x_like.model.zoo.electra import ELECTRA
 from t5x_like.model.zoo.electra_pretraining import ELECTRA_PRETRAINING
+from t5x_like.model.zoo.entity_bert import ENTITY_BERT
 from t5x_like.model.zoo.ernie import ERNIE
 from t5x_like.model.zoo.gemma import GEMMA
 from t5x_like.model.zoo.gemma2 import GEMMA2
@@ -48,10 +49,10 @@ from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ERNIE, GEMMA, GEMMA2, GEMMA3, GLM4, GLM_ORIG,
-    GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100, MBART, MISTRAL, MODERNBERT, OLMO2, OLMO3, OPENAI_GPT,
-    PEGASUS, QWEN2, QWEN3, ROBERTA, SMOLLM3, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL,
-    XLNET,
+    ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ENTITY_BERT, ERNIE, GEMMA, GEMMA2, GEMMA3,
+    GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100, MBART, MISTRAL, MODERNBERT, OLMO2,
+    OLMO3, OPENAI_GPT, PEGASUS, QWEN2, QWEN3, ROBERTA, SMOLLM3, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM,
+    TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on
 

@@ -39,7 +39,7 @@ class LabeledExamples:
       num_choices: Number of input rows per example, for choices and pairs in both orders; 0 for one row.
       cut: Indices of the rows whose texts were cut to fit.
       cut_in_all: Tokens that were cut off in all rows, or sentences (``HeadFormat.cut_unit``).
-      streams: Declared streams of the examples.
+      streams: Declared streams of the examples, without those of tokens, which are the format's.
     """
 
     def __init__(
@@ -55,6 +55,7 @@ class LabeledExamples:
         dtypes = {name: dtype for name, dtype in _VALUES.items() if name not in _SEQUENCES}
         values: dict[str, list[Any]] = {name: [] for name in dtypes}
         declared: dict[str, list[float]] = {field.name: [] for field in streams}
+        of_tokens = {field.name: RaggedArrayBuilder(field.dtype) for field in head_format.streams}
         sequences = {name: RaggedArrayBuilder(dtype) for name, dtype in _SEQUENCES.items()}
         tokens, seconds = RaggedArrayBuilder(token_dtype(vocab_size)), list[int]()
         counts, cut, cut_in_all = set[int](), set[int](), 0
@@ -65,6 +66,8 @@ class LabeledExamples:
                 column.append(getattr(each, name))
             for field in streams:
                 declared[field.name].append(each.declared.get(field.name, field.padding))
+            for name, builder in of_tokens.items():
+                builder.extend([each.declared[name]])
             for name, builder in sequences.items():
                 sequence = getattr(each, name)
                 sequence = np.zeros(0, np.int32) if sequence is None else sequence
@@ -84,6 +87,7 @@ class LabeledExamples:
         self._values["span"] = self._values["span"].reshape(-1, 2)
         self._declared = {field.name: np.array(declared[field.name], field.dtype) for field in streams}
         self._sequences = {name: builder.build() for name, builder in sequences.items()}
+        self._of_tokens = {name: builder.build() for name, builder in of_tokens.items()}
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -121,6 +125,7 @@ class LabeledExamples:
         part._declared = {name: column[numbers] for name, column in self._declared.items()}
         part._seconds, part._tokens = self._seconds[choice_rows], self._tokens.part(choice_rows)
         part._sequences = {name: sequences.part(numbers) for name, sequences in self._sequences.items()}
+        part._of_tokens = {name: sequences.part(numbers) for name, sequences in self._of_tokens.items()}
         return part
 
     @property
@@ -129,7 +134,8 @@ class LabeledExamples:
         digest = hashlib.blake2b(digest_size=7)
         labels = (self._values[name] for name in ("label", "value", "span"))
         classes = self._sequences["classes"]
-        columns = (self._seconds, *labels, classes.flat, classes.ends, *self._declared.values())
+        of_tokens = (each.flat for each in self._of_tokens.values())
+        columns = (self._seconds, *labels, classes.flat, classes.ends, *self._declared.values(), *of_tokens)
         for column in (self._tokens.flat, self._tokens.ends, *columns):
             digest.update(repr(column.shape).encode() + np.ascontiguousarray(column).tobytes())
         return int.from_bytes(digest.digest(), "big")
@@ -145,7 +151,8 @@ class LabeledExamples:
         rows = [self._row(index * choices + choice) for choice in range(choices)]
         labeled: dict[str, Any] = {name: self._values[name][index].item() for name in ("label", "value")}
         labeled["span"] = tuple(self._values["span"][index].tolist())
-        labeled["declared"] = {name: column[index] for name, column in self._declared.items()}
+        declared = {**self._declared, **self._of_tokens}
+        labeled["declared"] = {name: column[index] for name, column in declared.items()}
         if self.head_format.label_loss == "multi_label":
             labeled["classes"] = self._indicators(index)
         if self.num_choices:
@@ -222,7 +229,7 @@ def make_examples(
         remaining, first = iter(rows), 0
         while chunk := list(islice(remaining, _ROWS_AT_ONCE)):
             for each in head_format.encode(chunk, first, tokenizer, input_format, stride=stride):
-                yield each._replace(declared=chunk[each.origin - first].declared)
+                yield each._replace(declared={**each.declared, **chunk[each.origin - first].declared})
             first += len(chunk)
 
     return LabeledExamples(head_format, input_format, encoded(), tokenizer.vocab_size, streams=streams)

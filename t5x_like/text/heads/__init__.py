@@ -2,6 +2,7 @@
 
 from t5x_like.text.heads.choice_head import CandidateRanking, MultipleChoice
 from t5x_like.text.heads.cloze_head import ClozeClassification, MaskedClozeClassification
+from t5x_like.text.heads.entity_head import MentionClassification, MentionTyping
 from t5x_like.text.heads.head_format import HeadFormat
 from t5x_like.text.heads.input_format import InputFraming
 from t5x_like.text.heads.multi_label_head import MultiLabelClassification
@@ -20,6 +21,8 @@ __all__ = [
     "HeadFormat",
     "InputFraming",
     "MaskedClozeClassification",
+    "MentionClassification",
+    "MentionTyping",
     "MultiLabelClassification",
     "MultipleChoice",
     "QuestionAnswering",

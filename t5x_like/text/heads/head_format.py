@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from t5x_like.batch import DataField
 from t5x_like.text.heads.head_answers import (
     UNSCALED,
     Answer,
@@ -84,6 +85,11 @@ class HeadFormat(ABC):
     def output_scale(self) -> OutputScale:
         """Scale of a number that is predicted."""
         return UNSCALED
+
+    @property
+    def streams(self) -> tuple[DataField, ...]:
+        """Declared streams of tokens that the format's examples have."""
+        return ()
 
     @property
     def usual_num_choices(self) -> int:
@@ -202,7 +208,7 @@ class HeadFormat(ABC):
             num_choices=num_choices,
             head=self.head,
             label_loss=self.label_loss,
-        )
+        ).with_streams(self.streams)
 
     def answers_of(
         self,

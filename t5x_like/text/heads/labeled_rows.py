@@ -24,6 +24,7 @@ class LabeledRow(NamedTuple):
       candidates: Texts that may fill the gap.
       rights: 1 for each correct candidate, 0 for a wrong one, -1 for unlabeled rows.
       classes: All classes of a row with several, sorted; None for unlabeled rows.
+      entities: First character of each entity in the text, the one after its last, and its number.
       declared: Values of the streams that the task declares, by name.
       values: Columns of the source row.
       number: Position in the split; 0 for a row of no split.
@@ -39,6 +40,7 @@ class LabeledRow(NamedTuple):
     candidates: tuple[str, ...] = ()
     rights: tuple[int, ...] = ()
     classes: tuple[int, ...] | None = None
+    entities: tuple[tuple[int, int, int], ...] = ()
     declared: Mapping[str, float] = {}
     values: Mapping[str, Any] = {}
     number: int = 0
@@ -66,7 +68,7 @@ class LabeledExample(NamedTuple):
       starts: First character of each token of the context, int32.
       ends: Character after each token of the context, int32.
       offset: Start of the window in the context, in tokens.
-      declared: Numbers of the row for the task's streams, by name.
+      declared: Numbers of the row for the task's streams, and those of tokens for the format's, by name.
     """
 
     rows: tuple[EncoderInput, ...]
@@ -78,4 +80,4 @@ class LabeledExample(NamedTuple):
     starts: np.ndarray | None = None
     ends: np.ndarray | None = None
     offset: int = 0
-    declared: Mapping[str, float] = {}
+    declared: Mapping[str, Any] = {}

@@ -41,8 +41,9 @@ def lay_window(
             inside = inside[(inside > 0) & (inside < len(part))]
             sentences.append(np.append(inside, len(part)).astype(np.int64) + end)
         if "spans" in record:
-            within = record["spans"].astype(np.int64) - start
-            spans.append(within[(within[:, 0] >= 0) & (within[:, 1] <= len(part))] + end)
+            within = shifted(record["spans"].astype(np.int64), -start)
+            inside = (within[:, 0] >= 0) & (within[:, 1] <= len(part))
+            spans.append(shifted(within[inside], end))
         if eos is not None:
             part = np.append(part, np.asarray(eos, part.dtype))
             if sentences:
@@ -127,9 +128,19 @@ def _spans_within(spans: np.ndarray, starts: list[int], ends: list[int]) -> np.n
     for start, end in zip(starts, ends, strict=True):
         first, last = np.searchsorted(spans[:, 0], start), np.searchsorted(spans[:, 1], end, side="right")
         inside = spans[first:last]
-        parts.append(inside - start + shift)
+        parts.append(shifted(inside, shift - start))
         shift += end - start
     return np.concatenate(parts)
+
+
+def shifted(spans: np.ndarray, offset: int | np.ndarray) -> np.ndarray:
+    """Return spans [N, 2], or [N, 3] with the number of an entity, that start and end later.
+
+    Args:
+      spans: Spans of tokens.
+      offset: Number of tokens; one for all spans, or one for each [N, 1].
+    """
+    return np.concatenate([spans[:, :2] + offset, spans[:, 2:]], axis=1)
 
 
 def by_length(texts: Sequence[Text]) -> dict[int, np.ndarray]:

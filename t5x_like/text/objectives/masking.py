@@ -129,7 +129,7 @@ def annotated_spans(framed: FramedTexts) -> list[np.ndarray]:
     for row, text in enumerate(framed.texts):
         if text.spans is not None:
             in_second = text.spans[:, :1] >= text.second
-            spans.append(text.spans + 1 + in_second + row * width)
+            spans.append(text.spans[:, :2] + 1 + in_second + row * width)
     return spans
 
 

@@ -32,7 +32,8 @@ class DocumentWindow(NamedTuple):
       tokens: Ids of all documents, any integer type [T].
       ends: End of each document in ``tokens``, int64 [D].
       sentence_ends: End of each sentence, int64 [S]; a document's end is also a sentence's. None if unknown.
-      spans: Start and end of annotated words, phrases or entities, int64 [N, 2], sorted. None if there are none.
+      spans: Start and end of annotated words, phrases or entities, int64 [N, 2], sorted; a third number is
+        that of an entity. None if there are none.
     """
 
     tokens: np.ndarray
@@ -62,7 +63,7 @@ class Text(NamedTuple):
       tokens: Ids, int32 [L].
       second: Start of the second segment; L for a text of one segment.
       label: Label from ``Cuts``; -1 if there is none.
-      spans: Annotated spans inside the text, int64 [N, 2], relative to its start.
+      spans: Annotated spans inside the text, int64 [N, 2] or [N, 3], relative to its start.
       sentence_ends: Sentence ends inside the text, int64 [S], relative to its start.
     """
 

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from t5x_like.text.cells import Cell, list_of, text_of
+from t5x_like.text.entity_names import entity_spans
 from t5x_like.text.sentence_splitting import split_sentences
 from t5x_like.text.tasks.row_files import FORMATS, ending_of, read_rows
 from t5x_like.text.tasks.rows import BadRow, EmptyFile, Row, convert
@@ -23,13 +24,13 @@ class Document(NamedTuple):
       text: The text.
       location: Source (``file:line``).
       sentences: Lines that were joined, if the corpus has one sentence per line.
-      spans: Annotated spans in characters, sorted.
+      spans: Annotated spans in characters, sorted; a third number is that of an entity.
     """
 
     text: str
     location: str
     sentences: tuple[str, ...] = ()
-    spans: tuple[tuple[int, int], ...] = ()
+    spans: tuple[tuple[int, ...], ...] = ()
 
     @property
     def num_characters(self) -> int:
@@ -50,7 +51,12 @@ class TokenizedDocument(NamedTuple):
 
 
 def read_documents(
-    file: str, *, separator: str, column: str, spans_column: str | None = None
+    file: str,
+    *,
+    separator: str,
+    column: str,
+    spans_column: str | None = None,
+    entity_names: str | None = None,
 ) -> Iterator[Document | BadRow]:
     """Yield the documents of one file, which may be compressed by gzip or zstd.
 
@@ -62,10 +68,13 @@ def read_documents(
         lines are then joined by spaces.
       column: Column with the text.
       spans_column: Column with annotations of the text, ``[[start, end], …]`` in characters.
+      entity_names: File with names of entities. The annotations are then ``[[start, end, entity], …]``.
     """
     format = ending_of(file)
     if format in FORMATS:
-        yield from convert(read_rows(file, format), lambda row: _document(row, column, spans_column))
+        yield from convert(
+            read_rows(file, format), lambda row: _document(row, column, spans_column, entity_names)
+        )
         return
     if spans_column is not None:
         yield BadRow(
@@ -80,7 +89,7 @@ def read_documents(
         yield EmptyFile("the file is empty", file)
 
 
-def _document(row: Row, column: str, spans_column: str | None) -> Document:
+def _document(row: Row, column: str, spans_column: str | None, entity_names: str | None) -> Document:
     for needed in (column, spans_column):
         if needed is not None and needed not in row.cells:
             raise ValueError(f"no column {needed!r}; the columns are {', '.join(row.cells) or 'none'}")
@@ -88,7 +97,11 @@ def _document(row: Row, column: str, spans_column: str | None) -> Document:
     if spans_column is None:
         return Document(text, row.location)
     try:
-        return Document(text, row.location, spans=_spans(row.cells[spans_column], len(text)))
+        cell = row.cells[spans_column]
+        spans = (
+            _spans(cell, len(text)) if entity_names is None else entity_spans(cell, len(text), entity_names)
+        )
+        return Document(text, row.location, spans=spans)
     except ValueError as error:
         raise ValueError(f"column {spans_column!r}: {error}") from None
 
@@ -163,7 +176,7 @@ def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: 
       sentences: Tokenize sentence by sentence, and return ``sentence_ends``.
 
     Returns:
-      ``tokens``, ``spans`` int64 [N, 2], and optionally ``sentence_ends``.
+      ``tokens``, ``spans`` int64 [N, 2] or with entities [N, 3], and optionally ``sentence_ends``.
 
     Raises:
       ValueError: The vocabulary doesn't provide offsets of its pieces.
@@ -185,9 +198,9 @@ def tokenize_with_spans(tokenizer: Tokenizer, document: Document, *, sentences: 
 
 
 def token_spans(
-    starts: np.ndarray, ends: np.ndarray, spans: tuple[tuple[int, int], ...]
-) -> list[tuple[int, int]]:
-    """Convert spans of characters to spans of tokens.
+    starts: np.ndarray, ends: np.ndarray, spans: tuple[tuple[int, ...], ...]
+) -> list[tuple[int, ...]]:
+    """Convert spans of characters to spans of tokens; further numbers of a span stay.
 
     Args:
       starts: First character of each token, int64 [T].
@@ -196,10 +209,10 @@ def token_spans(
     """
     token_ranges = []
     last = 0
-    for start, end in spans:
+    for start, end, *others in spans:
         first = max(int(np.searchsorted(ends, start, side="right")), last)
         stop = int(np.searchsorted(starts, end, side="left"))
         if stop > first:
-            token_ranges.append((first, stop))
+            token_ranges.append((first, stop, *others))
             last = stop
     return token_ranges

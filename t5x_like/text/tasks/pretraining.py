@@ -7,7 +7,8 @@ from typing import Any, ClassVar, Literal
 
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.configuration_names import config_function
-from t5x_like.text.fields import SENTENCE_ENDS, SPANS, TOKENS, Feature
+from t5x_like.text.entity_names import names_digest
+from t5x_like.text.fields import ENTITY_SPANS, SENTENCE_ENDS, SPANS, TOKENS, Feature
 from t5x_like.text.objectives.objective import ExampleSpec, Objective
 from t5x_like.text.objectives.span_corruption import SpanCorruption
 from t5x_like.text.tasks.corpus_files import CorpusFiles
@@ -42,6 +43,8 @@ class PretrainingTask(FileTask[Document]):
       sentences: Tokenize sentences one by one, and give the objective their ends. A sentence is a line between blank
         lines; in other files it ends with ``.``, ``?`` or ``!``.
       spans_column: Column with annotated words, phrases or entities: [[start, end], …] in characters.
+      entity_names: File with a name of an entity on each line, such as a text file of their vectors. The annotations
+        then have the name of an entity, too: [[start, end, entity], …].
       max_tokens: Train on the first so many tokens, again and again (Raffel et al. 2020, §3.4.2, table 9); None for
         all. The last document is cut. Other splits are read in full.
       word_segmentation: "jieba" finds the words of Chinese, which whole-word masks then keep together; see
@@ -54,6 +57,7 @@ class PretrainingTask(FileTask[Document]):
     column: str = "text"
     sentences: bool = False
     spans_column: str | None = None
+    entity_names: str | None = None
     max_tokens: int | None = None
     word_segmentation: Literal["jieba"] | None = None
 
@@ -77,6 +81,11 @@ class PretrainingTask(FileTask[Document]):
             )
         if self.max_tokens is not None and self.max_tokens < 1:
             raise ValueError(f"task {self.name!r}: max_tokens must be at least 1, not {self.max_tokens}")
+        if self.entity_names is not None and self.spans_column is None:
+            raise ValueError(
+                f"task {self.name!r}: entity_names has the names of entities, and no column says where they are; give "
+                "spans_column, whose cells are [[start, end, entity], …]"
+            )
         if self.word_segmentation is not None:
             if self.spans_column is not None:
                 raise ValueError(
@@ -99,8 +108,9 @@ class PretrainingTask(FileTask[Document]):
         return replace(self, sentences=True) if self.objective.spec.needs_sentences else self
 
     def features(self) -> tuple[Feature, ...]:
-        """Return ``tokens``, and optionally ``sentence_ends`` in tokens and ``spans`` [N, 2] of annotated tokens."""
-        wanted = {TOKENS: True, SENTENCE_ENDS: self.sentences, SPANS: self._has_spans}
+        """Return ``tokens``, and optionally ``sentence_ends`` in tokens and ``spans`` [N, 2 or 3] of tokens."""
+        spans = SPANS if self.entity_names is None else ENTITY_SPANS
+        wanted = {TOKENS: True, SENTENCE_ENDS: self.sentences, spans: self._has_spans}
         return tuple(feature for feature, is_wanted in wanted.items() if is_wanted)
 
     @property
@@ -132,13 +142,19 @@ class PretrainingTask(FileTask[Document]):
         lines = {"kind": "documents", "separator": self.separator, "column": self.column}
         lines["sentences"] = "apart" if self.sentences else "not apart"
         lines["spans"] = f"from the column {self.spans_column!r}" if self.spans_column else "none"
+        if self.entity_names:
+            lines["entities"] = f"by names whose hash is {names_digest(self.entity_names)}"
         if self.word_segmentation:
             lines["spans"] = f"words by {segmenter_version()}"
         return lines
 
     def _rows(self, file: str) -> Iterator[Document | BadRow]:
         return read_documents(
-            file, separator=self.separator, column=self.column, spans_column=self.spans_column
+            file,
+            separator=self.separator,
+            column=self.column,
+            spans_column=self.spans_column,
+            entity_names=self.entity_names,
         )
 
 

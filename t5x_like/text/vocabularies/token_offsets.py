@@ -55,6 +55,18 @@ def encode_with_offsets(tokenizer: Tokenizer, text: str) -> TokenOffsets:
     )
 
 
+def first_token(placed: TokenOffsets, start: int, end: int) -> int | None:
+    """Return the first token that has a character of a span; None if none has.
+
+    Args:
+      placed: Tokens.
+      start: First character of the span.
+      end: Character after the last.
+    """
+    first = int(np.searchsorted(placed.ends, start, side="right"))
+    return first if first < int(np.searchsorted(placed.starts, end, side="left")) else None
+
+
 def _of_sentencepiece(engine: Any, text: str) -> TokenOffsets:
     from sentencepiece import sentencepiece_pb2
 
