@@ -15,6 +15,7 @@ WORDS = {
     "projects": "a user's table to a recipe",
     "gin_config": "gin files to typed values",
     "planning": "steps compiled in advance",
+    "analysis": "looking inside models",
     "training": "step, losses, loop, hooks",
     "reports": "curves and pages",
     "serving": "a model over HTTP",

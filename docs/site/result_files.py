@@ -156,7 +156,7 @@ FILES = (
     ResultFile(
         name="probes_cpu",
         title="Probes with baselines",
-        words="Parts of speech in the layers of MiniLM, read from 300 sentences by [probes](guides/analysis_probes.md) "
+        words="Parts of speech in the layers of MiniLM, read from 300 sentences by [probes](guides/analysis.md) "
         "with three seeds: accuracy, that of the control task and of fresh weights, and compression of the online "
         "code.",
         rows=("mean",),

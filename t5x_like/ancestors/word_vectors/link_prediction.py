@@ -76,7 +76,7 @@ def graph_of(triples: Sequence[NamedTriple]) -> KnowledgeGraph:
     entities = tuple(dict.fromkeys(name for each in triples for name in (each.head, each.tail)))
     relations = tuple(dict.fromkeys(each.relation for each in triples))
     if len(entities) < 2:
-        raise ValueError(f"the graph has the entity {entities[0]!r} alone; vectors need at least 2")
+        raise ValueError(f"the graph has the entities {list(entities)}; vectors need at least 2")
     return KnowledgeGraph(entities, relations, numbers_of(triples, entities, relations))
 
 
@@ -117,8 +117,8 @@ class LinkScores(NamedTuple):
     Attributes:
       mean_rank: Mean rank of the right entity, from 1.
       hits_at_10: Percent of right entities that are among the 10 nearest.
-      filtered_mean_rank: The same without other entities that make a known triple.
-      filtered_hits_at_10: The same.
+      filtered_mean_rank: Mean rank among entities that make no other known triple.
+      filtered_hits_at_10: Percent of right entities among the 10 nearest of these.
     """
 
     mean_rank: float

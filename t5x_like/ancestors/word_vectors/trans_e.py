@@ -166,7 +166,7 @@ def margin_losses(
 
     Args:
       right: Heads, relations and tails of triples of the graph.
-      wrong: The same of corrupted triples.
+      wrong: Heads, relations and tails of corrupted triples.
       margin: Distance by which they are to be farther.
       distance: ``d``.
     """

@@ -104,7 +104,7 @@ class SinusoidalPositions:
     """Position embeddings without weights: sines, then cosines, of geometrically growing wavelengths.
 
     Attributes:
-      offset: Number that stands for position 0: 2 in M2M-100.
+      offset: Number of position 0: 2 in M2M-100.
       wavelengths: ``"paper"`` divides exponents by the number of features (Vaswani et al. 2017, §3.5).
         ``"tensor2tensor"`` divides them by 2 less, so that the last wavelength is 10,000 · 2π, as in fairseq.
     """

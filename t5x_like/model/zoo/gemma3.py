@@ -38,7 +38,7 @@ class Gemma3Config(GemmaConfig, LayerTypesConfig):
     query_pre_attn_scalar: float = 256.0
     attention_logit_soft_cap: float | None = None
     final_logit_soft_cap: float | None = None
-    layer_types: tuple[LayerType, ...] = (*(SLIDING,) * 5, FULL)
+    layer_types: tuple[LayerType, ...] = (SLIDING, SLIDING, SLIDING, SLIDING, SLIDING, FULL)
     sliding_window: int = 4096
     rope_theta: float = 1_000_000.0
     local_rope_theta: float = 10_000.0

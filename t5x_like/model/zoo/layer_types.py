@@ -59,7 +59,12 @@ class LayerTypesConfig(LlamaLikeConfig):
 def read_layer_ropes(
     fields: ConfigFields, values: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the rotary positions of both types of layers; see ``llama_like``.
+    """Return the rotary positions of both types of layers.
+
+    Args:
+      fields: Fields of a ``config.json``.
+      values: Values that were read before.
+      defaults: Defaults of the configuration.
 
     Raises:
       ValueError: Positions of layers with a window are scaled, or a field is not known.
