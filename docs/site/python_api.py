@@ -27,6 +27,7 @@ GROUPS = {
     "Checkpoints and generation": ("pretrained", "inference"),
     "Runs": ("training", "evaluation", "ancestors"),
     "Your own table": ("projects",),
+    "Inside of a model": ("analysis",),
     "Data": ("text",),
     "Models": ("model",),
     "Optimizers and schedules": ("optimizers",),
