@@ -12,7 +12,7 @@ import sys
 from docs.pictures.style import FOLDER, PALETTES, svg_of
 
 # sharding comes first: it asks for eight simulated devices before JAX starts.
-NAMES = ("sharding", "packages", "batch_flow", "attention", "objectives", "learning_curve")
+NAMES = ("sharding", "packages", "batch_flow", "attention", "objectives", "learning_curve", "findings")
 
 
 def main() -> int:

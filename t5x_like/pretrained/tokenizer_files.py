@@ -29,7 +29,7 @@ SPECIAL_ID_FIELDS = ("pad_token_id", "bos_token_id", "eos_token_id", "decoder_st
 def special_ids_of(fields: Mapping[str, Any]) -> SpecialTokenIds:
     """Return the ids in a ``config.json``, or transformers' defaults for this model where it gives none.
 
-    Without a start token, decoders start with the begin of sequence, and without that with padding.
+    Without a start token, decoders of encoder-decoders start with the begin of sequence, and without that with padding.
     """
     architecture = by_model_type().get(fields.get("model_type", ""))
     defaults = T5_SPECIAL_IDS if architecture is None else architecture.special_ids
@@ -41,7 +41,8 @@ def special_ids_of(fields: Mapping[str, Any]) -> SpecialTokenIds:
                     f"config.json: {name} is {value!r}; ids are whole numbers below {MAX_SIZE:,}"
                 )
     pad, bos, ends = ids["pad_token_id"], ids["bos_token_id"], one_or_several(ids["eos_token_id"])
-    start = next((each for each in (ids["decoder_start_token_id"], bos, pad) if each is not None), 0)
+    starts = (ids["decoder_start_token_id"], bos if fields.get("is_encoder_decoder") else None, pad, 0)
+    start = next(each for each in starts if each is not None)
     return SpecialTokenIds(
         pad=pad,
         eos=ends[0] if ends else None,

@@ -139,7 +139,7 @@ def test_absent_fields_have_the_defaults_of_transformers(architecture: Architect
 
 
 def test_an_mbart_without_a_start_begins_with_the_begin_of_sequence() -> None:
-    fields = {"model_type": "mbart", "bos_token_id": 0, "pad_token_id": 1, "decoder_start_token_id": None}
+    fields = {"model_type": "mbart", "is_encoder_decoder": True, "bos_token_id": 0, "pad_token_id": 1}
     assert special_ids_of(fields).decoder_start == 0
 
 
