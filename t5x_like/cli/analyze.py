@@ -29,8 +29,7 @@ from t5x_like.cli.number_types import non_negative
 from t5x_like.gin_config.user_error import UserError, nearest
 from t5x_like.io.text_encoding import text_of
 from t5x_like.reports.score_tables import aligned
-from t5x_like.text.tasks.row_files import FORMATS, ending_of, read_rows
-from t5x_like.text.tasks.rows import BadRow
+from t5x_like.text.tasks.row_files import FORMATS, ending_of, good_rows
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -120,7 +119,7 @@ def _rows(file: str) -> Iterable[dict[str, Any]]:
     """Yield the rows of a table, or the lines of another file.
 
     Raises:
-      UserError: There is no such file, or a row can't be read.
+      ValueError: There is no such file, or a row can't be read.
     """
     if not Path(file).is_file():
         raise UserError(f"{file}: there is no such file")
@@ -130,7 +129,4 @@ def _rows(file: str) -> Iterable[dict[str, Any]]:
     if ending_of(file) not in FORMATS:
         yield from ({"text": line} for line in text_of(file).splitlines() if line.strip())
         return
-    for row in read_rows(file, ending_of(file)):
-        if isinstance(row, BadRow):
-            raise UserError(str(row))
-        yield dict(row.cells)
+    yield from (row.cells for row in good_rows(file))

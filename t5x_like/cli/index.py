@@ -121,7 +121,8 @@ def _add_model(parser: argparse.ArgumentParser, *, required: bool) -> None:
         default="cosine",
         help="cosine scales vectors to length 1 (%(default)s)",
     )
-    add("--pooling", choices=["mean", "first", "last", "max"], help="pooling (as the model says, else mean)")
+    poolings = ["mean", "first", "last", "max", "weighted_mean"]
+    add("--pooling", choices=poolings, help="pooling (as the model says, else mean)")
     add("--max_length", type=positive, metavar="N", help="tokens that a text is cut to (as the model says)")
     add("--dtype", choices=["float32", "bfloat16"], default="float32", help="computation (%(default)s)")
     add("--batch_size", type=positive, default=32, metavar="N", help="texts at once (%(default)s)")

@@ -9,14 +9,15 @@ import numpy as np
 from etils import epath
 from jax.sharding import Mesh
 
+from t5x_like.evaluation.similarity import cosine_similarities
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.retrieval.source_texts import SourceText, cell_text, column_of, read_source_texts
 from t5x_like.retrieval.text_embedder import TextEmbedder
 from t5x_like.retrieval.vector_index import RankedPassage, VectorIndex
 from t5x_like.text.metrics.correlation import pearson_corrcoef, spearman_corrcoef
 from t5x_like.text.metrics.retrieval_metrics import retrieval_scores
-from t5x_like.text.tasks.row_files import FORMATS, ending_of, read_rows
-from t5x_like.text.tasks.rows import BadRow, Row
+from t5x_like.text.tasks.row_files import FORMATS, ending_of, good_rows
+from t5x_like.text.tasks.rows import Row
 
 _CORPUS, _QUERIES, _QRELS = "corpus.jsonl", "queries.jsonl", "qrels"
 _FIRST_TEXTS, _SECOND_TEXTS = ("sentence1", "text1", "sentence_a"), ("sentence2", "text2", "sentence_b")
@@ -56,7 +57,7 @@ class RetrievalSet:
                     f"{home} has no {name}; a set in BEIR's layout has {_CORPUS}, {_QUERIES} and {_QRELS}/{split}.tsv"
                 )
         judgments: dict[str, dict[str, int]] = {}
-        for row in _rows_of(_qrels_file(home, split)):
+        for row in good_rows(_qrels_file(home, split)):
             query, document, grade = _judgment(row)
             judgments.setdefault(query, {})[document] = grade
         texts = {source.id: source.text for source in read_source_texts([str(home / _QUERIES)])}
@@ -190,7 +191,7 @@ def evaluate_similarity(file: str, embedder: TextEmbedder, columns: Sequence[str
     first, second, gold = (*columns, "", "", "")[:3]
     texts: tuple[list[str], list[str]] = ([], [])
     scores: list[float] = []
-    for row in _rows_of(file):
+    for row in good_rows(file):
         names = (
             column_of(row, first, _FIRST_TEXTS, "first texts"),
             column_of(row, second, _SECOND_TEXTS, "second texts"),
@@ -199,16 +200,8 @@ def evaluate_similarity(file: str, embedder: TextEmbedder, columns: Sequence[str
             side.append(cell_text(row, name))
         scores.append(_number(row, column_of(row, gold, _SCORES, "scores")))
     vectors = [embedder.embed(side, "query") for side in texts]
-    lengths = [np.linalg.norm(side, axis=-1) for side in vectors]
-    cosines = np.sum(vectors[0] * vectors[1], axis=-1) / np.maximum(lengths[0] * lengths[1], 1e-12)
-    return {**spearman_corrcoef(scores, cosines.tolist()), **pearson_corrcoef(scores, cosines.tolist())}
-
-
-def _rows_of(file: str) -> Iterator[Row]:
-    for row in read_rows(file, ending_of(file)):
-        if isinstance(row, BadRow):
-            raise ValueError(str(row))
-        yield row
+    cosines = cosine_similarities(*vectors).tolist()
+    return {**spearman_corrcoef(scores, cosines), **pearson_corrcoef(scores, cosines)}
 
 
 def _qrels_file(home: epath.Path, split: str) -> str:

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from t5x_like.corpora.building.input_files import InputFile, find_input
 from t5x_like.corpora.pages.page_reader import read_pages
 from t5x_like.text.cells import as_text
-from t5x_like.text.tasks.row_files import FORMATS, ending_of, read_rows
-from t5x_like.text.tasks.rows import BadRow, Row
+from t5x_like.text.tasks.row_files import FORMATS, ending_of, good_rows
+from t5x_like.text.tasks.rows import Row
 
 # Names of the columns that published corpora and transformers' examples give to texts, ids and titles.
 _TEXTS = ("text", "contents", "content", "passage", "document", "body", "sentence")
@@ -72,9 +72,7 @@ def _of_document(file: InputFile) -> Iterator[SourceText]:
 
 
 def _of_table(file: InputFile, columns: TextColumns) -> Iterator[SourceText]:
-    for index, row in enumerate(read_rows(file.path, ending_of(file.path)), start=1):
-        if isinstance(row, BadRow):
-            raise ValueError(str(row))
+    for index, row in enumerate(good_rows(file.path), start=1):
         place = f"{file.name}:{index}"
         name = column_of(row, columns.id, _IDS, "ids", required=False)
         text = cell_text(row, column_of(row, columns.text, _TEXTS, "texts"))

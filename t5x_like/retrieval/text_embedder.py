@@ -97,7 +97,7 @@ class TextEmbedder:
         self.checkpoint = checkpoint or opened.directory
         self.identity = opened.identity
         self.batch_size = batch_size
-        self._pretrained, self._own, self._encoder = pretrained, own, opened.prompt_encoder
+        self._pretrained, self._own, self._encoder = pretrained, own, pretrained.embedding_encoder
         self._max_positions = opened.max_positions
 
     @classmethod

@@ -16,6 +16,7 @@ from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
+from t5x_like.retrieval.text_embedder import TextEmbedder
 from t5x_like.text import registry
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.heads import MultipleChoice
@@ -96,6 +97,8 @@ def test_a_text_finds_its_answer_after_training_and_after_export(tmp_path: Path,
     assert pretrained.sentence_embedding == t5x_like.SentenceEmbedding(pooling=pooling)
     vectors = pretrained.embed(["one", "ONE 1", "two"])
     assert vectors[0] @ vectors[1] > vectors[2] @ vectors[1]
+    indexed = TextEmbedder(pretrained).embed(["one", "ONE 1", "two"], "document")
+    np.testing.assert_allclose(indexed, vectors, atol=1e-5)
     t5x_like.export_hugging_face(pretrained, tmp_path / "export")
     opened = from_pretrained(tmp_path / "export")
     assert opened.sentence_embedding.pooling == pooling

@@ -17,6 +17,7 @@ from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.inference.length_batches import run_by_length
 from t5x_like.inference.logits_processors import LogitsProcessors
+from t5x_like.inference.prompt_encoder import PromptEncoder
 from t5x_like.inference.sampling import row_keys
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
@@ -253,6 +254,12 @@ class Pretrained(OpenModel):
         real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
         return settings.vectors(states, real, dimensions=dimensions)
 
+    @property
+    def embedding_encoder(self) -> PromptEncoder:
+        """Encoder of texts whose vectors are compared."""
+        opened = self._opened
+        return opened.prompt_encoder if self.sentence_embedding is None else opened.embedding_encoder
+
     def embedding_ids(self, text: str) -> list[int]:
         """Return the token ids of a text as ``embed`` reads it, cut and with special ids.
 
@@ -260,10 +267,7 @@ class Pretrained(OpenModel):
           ValueError: There is no tokenizer, or the text has no token.
         """
         settings = self.sentence_embedding or SentenceEmbedding()
-        encoder = (
-            self._opened.prompt_encoder if self.sentence_embedding is None else self._opened.embedding_encoder
-        )
-        ids = encoder.encode(settings.word(text), settings.max_length)
+        ids = self.embedding_encoder.encode(settings.word(text), settings.max_length)
         if not ids:
             raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")
         return ids

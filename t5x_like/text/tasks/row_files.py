@@ -70,6 +70,18 @@ def read_rows(
     yield from convert(rows, lambda row: cells_of(row.values, row.location))
 
 
+def good_rows(file: str) -> Iterator[Row]:
+    """Yield the rows of a table, whose format is that of its name.
+
+    Raises:
+      ValueError: A row can't be read; names file and line.
+    """
+    for row in read_rows(file, ending_of(file)):
+        if isinstance(row, BadRow):
+            raise ValueError(str(row))
+        yield row
+
+
 def read_raw_rows(
     file: str,
     format: str,
