@@ -94,7 +94,7 @@ def _num_texts(header: Iterable[str]) -> int:
     return next((index for index, name in enumerate(header) if name.startswith(">")), 0)
 
 
-def _option(kind: type[t5x_like.Analysis], text: str) -> tuple[str, Any]:
+def _option(kind: "type[t5x_like.Analysis]", text: str) -> tuple[str, Any]:
     """Return the name and the value of ``--option``, which the class checks.
 
     Raises:

@@ -12,6 +12,7 @@ from t5x_like.cli.main import VERBS, main, parser_of
 MAY_BE_ZERO = {
     *("--step", "--step_a", "--step_b", "--from_step", "--seed", "--shot_seed", "--port", "--num_sentinels"),
     *("--num_shots", "--resamples", "--max_waiting", "--subsample", "--power"),
+    *("--passage_length", "--passage_overlap"),
 }
 LAYERS = {"--layers", "--encoder_layers", "--decoder_layers"}
 
