@@ -163,6 +163,7 @@ def test_few_functions_are_configuration() -> None:
         "text.benchmarks.catalogue",
         "text.vocabularies.opening",
         "training.start.starts",
+        "text.tasks.text_tuples",
     ):
         importlib.import_module(f"t5x_like.{module}")
     functions = {each.__name__ for each in configuration_names._config_functions}
@@ -174,6 +175,7 @@ def test_few_functions_are_configuration() -> None:
         "padded_vocab_size",
         "recorded_value",
         "start_from",
+        "text_tuples",
         "unimax_rates",
     }
     assert not configuration_names.is_nameable(write_text)

@@ -44,31 +44,32 @@ FROZEN = ("embedding", "encoder")
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("two_stages")
-    tiny_run.write_data(folder)
+def folder(directory):
+    """The encoder and the runs, next to the data that all modules share."""
+    path = directory / "two_stages"
+    path.mkdir()
     params = parameters.split(ENCODER.build(jax.random.key(1)))[1]
-    write_hugging_face(ENCODER, params, folder / "encoder")
-    return folder
+    write_hugging_face(ENCODER, params, path / "encoder")
+    return path
 
 
-def experiment(directory, name, steps, **changes):
+def experiment(folder, name, steps, **changes):
     settings = {
         "model": MODEL,
-        "start": PretrainedEncoder(encoder=str(directory / "encoder")),
+        "start": PretrainedEncoder(encoder=str(folder / "encoder")),
         "trainable": ("decoder/*", "decoder_embedding/*", "heads/*"),
         "evaluations": (),
         "validations": (),
     }
     return tiny_run.experiment(
-        directory, model_dir=str(directory / name), total_steps=steps, **settings | changes
+        folder.parent, model_dir=str(folder / name), total_steps=steps, **settings | changes
     )
 
 
 @pytest.fixture(scope="module")
-def first_stage(directory):
-    train(experiment(directory, "first", 3))
-    return directory / "first"
+def first_stage(folder):
+    train(experiment(folder, "first", 3))
+    return folder / "first"
 
 
 def weights(run):
@@ -79,8 +80,8 @@ def part_of(path):
     return path.split("/")[0]
 
 
-def test_a_frozen_encoder_stays_bit_equal_while_the_decoder_learns(directory, first_stage):
-    own, encoder = weights(first_stage), weights(directory / "encoder")
+def test_a_frozen_encoder_stays_bit_equal_while_the_decoder_learns(folder, first_stage):
+    own, encoder = weights(first_stage), weights(folder / "encoder")
     layers = [path for path in own if path.startswith(("encoder/", "embedding/norm/"))]
     assert len(layers) > 10
     for path in layers:
@@ -90,43 +91,43 @@ def test_a_frozen_encoder_stays_bit_equal_while_the_decoder_learns(directory, fi
     assert saved == {"decoder", "decoder_embedding", "heads"}
 
 
-def test_a_run_with_a_frozen_encoder_continues_to_the_same_weights(directory, first_stage):
-    train(experiment(directory, "whole", 6))
-    train(experiment(directory, "first", 6))
-    whole, halves = weights(directory / "whole"), weights(directory / "first")
+def test_a_run_with_a_frozen_encoder_continues_to_the_same_weights(folder, first_stage):
+    train(experiment(folder, "whole", 6))
+    train(experiment(folder, "first", 6))
+    whole, halves = weights(folder / "whole"), weights(folder / "first")
     for path, array in whole.items():
         np.testing.assert_array_equal(halves[path], array)
     assert read_json(first_stage / "frozen.json")["inputs"] == {
         "is": "t5x_like.training.start.pretrained_encoder:RecordedEncoder",
-        "encoder": str(directory / "encoder"),
+        "encoder": str(folder / "encoder"),
         "encoder_step": None,
         "decoder_layers": "fresh",
     }
 
 
-def test_the_second_stage_changes_the_encoder(directory, first_stage):
+def test_the_second_stage_changes_the_encoder(folder, first_stage):
     before = weights(first_stage)
     train(
         experiment(
-            directory, "second", 2, start=PretrainedWeights(start_from=str(first_stage)), trainable=("*",)
+            folder, "second", 2, start=PretrainedWeights(start_from=str(first_stage)), trainable=("*",)
         )
     )
-    after = weights(directory / "second")
+    after = weights(folder / "second")
     changed = {part_of(path) for path in after if not np.array_equal(before[path], after[path])}
     assert changed >= {"decoder", *FROZEN}
 
 
-def test_an_encoder_that_has_gone_is_named(directory, first_stage):
-    shutil.copytree(first_stage, directory / "moved")
-    record = read_json(directory / "moved/frozen.json")
-    record["inputs"]["encoder"] = str(directory / "nowhere")
-    (directory / "moved/frozen.json").write_text(json.dumps(record))
+def test_an_encoder_that_has_gone_is_named(folder, first_stage):
+    shutil.copytree(first_stage, folder / "moved")
+    record = read_json(folder / "moved/frozen.json")
+    record["inputs"]["encoder"] = str(folder / "nowhere")
+    (folder / "moved/frozen.json").write_text(json.dumps(record))
     with pytest.raises(ValueError, match=r"nowhere, which can't be opened.*the path of a copy as encoder in"):
-        open_checkpoint(directory / "moved")
+        open_checkpoint(folder / "moved")
 
 
-def test_an_encoder_that_does_not_fit_stops_a_run_before_it_begins(directory):
+def test_an_encoder_that_does_not_fit_stops_a_run_before_it_begins(folder):
     wider = replace(MODEL, model_dim=64)
     with pytest.raises(ValueError, match="its width is 32, the model's 64"):
-        train(experiment(directory, "never", 3, model=wider))
-    assert not (directory / "never").exists()
+        train(experiment(folder, "never", 3, model=wider))
+    assert not (folder / "never").exists()
