@@ -129,6 +129,7 @@ class MixtureOfExperts(nnx.Module):
           dropout_rate: Dropout of the experts' inner activations.
           dropout_key: ``None`` for no dropout.
         """
+        x = named_activations.observe("inputs", x)
         real_BL = jnp.ones(x.shape[:2], bool) if mask is None else mask
         with jax.default_matmul_precision("float32"):  # Switch §2.4: routing suffers from less
             logits_BLE = self.router(x.astype(jnp.float32))
