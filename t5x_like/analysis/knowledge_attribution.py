@@ -20,7 +20,7 @@ from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 
 
 class PromptAnswer(NamedTuple):
-    """What a model answers to a prompt.
+    """Answer of a model to a prompt.
 
     Attributes:
       probability: Probability of the wanted token.

@@ -212,8 +212,8 @@ class Probes(Analysis):
         """Return the measures of each layer."""
         numbers = self.layers or tuple(range(len(train.vectors)))
         layers: list[dict[str, Any]] = [
-            {"layer": number, "accuracy": accuracy}
-            for number, accuracy in zip(numbers, self._accuracies((train, test), num_classes), strict=True)
+            {"layer": layer, "accuracy": accuracy}
+            for layer, accuracy in zip(numbers, self._accuracies((train, test), num_classes), strict=True)
         ]
         if train.types.size:
             task = control_task(train.types, train.labels, self.seed)

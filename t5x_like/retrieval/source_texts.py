@@ -1,4 +1,4 @@
-"""Texts to be found: files of folders, and rows of tables, each with an id and its place."""
+"""Texts to be found: files of folders, and rows of tables, each with an id and its file."""
 
 import os
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ class TextColumns:
 
     Attributes:
       text: Column of the text; by its usual names if empty.
-      id: Column of the id; by its usual names if empty, and without any the place of the row.
+      id: Column of the id; by its usual names if empty, and without any the file and number of the row.
       title: Column of a title, which is put before the text; ``title`` if empty and there is one.
     """
 
@@ -73,13 +73,13 @@ def _of_document(file: InputFile) -> Iterator[SourceText]:
 
 def _of_table(file: InputFile, columns: TextColumns) -> Iterator[SourceText]:
     for index, row in enumerate(good_rows(file.path), start=1):
-        place = f"{file.name}:{index}"
+        location = f"{file.name}:{index}"
         name = column_of(row, columns.id, _IDS, "ids", required=False)
         text = cell_text(row, column_of(row, columns.text, _TEXTS, "texts"))
         title = column_of(row, columns.title, (_TITLE,), "titles", required=False)
         heading = cell_text(row, title) if title else ""
         source_id = cell_text(row, name) if name else ""
-        yield SourceText(source_id or place, file.name, f"{heading} {text}".strip() if heading else text)
+        yield SourceText(source_id or location, file.name, f"{heading} {text}".strip() if heading else text)
 
 
 def column_of(row: Row, name: str, usual: Sequence[str], what: str, *, required: bool = True) -> str:

@@ -55,8 +55,8 @@ def read_triples(files: Sequence[PathLike]) -> list[NamedTriple]:
     triples = []
     for file in files:
         lines = as_path(find_file(file)).read_text(encoding="utf-8").splitlines()
-        for number, line in enumerate(lines, start=1):
-            names, location = line.split("\t"), f"{file}:{number}"
+        for index, line in enumerate(lines, start=1):
+            names, location = line.split("\t"), f"{file}:{index}"
             if len(names) != 3 or not all(names):
                 raise ValueError(
                     f"{location}: {line[:60]!r} is no triple; head, relation and tail are separated by tabs"

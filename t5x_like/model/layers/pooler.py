@@ -104,9 +104,9 @@ def pool(
     Args:
       x: Vectors of tokens.
       real: True for tokens that are not padding.
-      pooling: See ``PoolerConfig``; ``"first"`` is the first real token here. ``"weighted_mean"`` weighs the k-th real
-        token by k, as later tokens of a decoder have read more (SGPT, Muennighoff 2022,
-        https://arxiv.org/abs/2202.08904).
+      pooling: Reduction, named as in ``PoolerConfig``; ``"first"`` is the first real token here.
+        ``"weighted_mean"`` weighs the k-th real token by k, as later tokens of a decoder have read more (SGPT,
+        Muennighoff 2022, https://arxiv.org/abs/2202.08904).
     """
     if pooling == "concat":
         parts = (pool(x, real, "last"), _largest(x, real), pool(x, real, "mean"))

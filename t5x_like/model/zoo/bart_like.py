@@ -114,13 +114,13 @@ def bart_like_weights(config: BartLikeConfig) -> tuple[Weight, ...]:
     one_row = WeightTransform(lambda array: array[0], lambda array: array[None])
     copies = ("model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight")
     rows = [Weight("embedding/tokens/table", "model.shared.weight", words, copies=copies)]
-    place = "before" if config.norms_before else "final"
+    norm_slot = "before" if config.norms_before else "final"
     for stack, embedding, num_layers in (
         ("encoder", "embedding", config.num_encoder_layers),
         ("decoder", "decoder_embedding", config.num_decoder_layers),
     ):
         hf_name = f"model.{stack}."
-        layer = module_rows(_layer_names(stack, place), f"{hf_name}layers.{{layer}}.")
+        layer = module_rows(_layer_names(stack, norm_slot), f"{hf_name}layers.{{layer}}.")
         if config.embeddings.positions is not None:
             rows.append(Weight(f"{embedding}/positions/table", f"{hf_name}embed_positions.weight"))
         if config.embeddings.norm is not None:
@@ -133,16 +133,16 @@ def bart_like_weights(config: BartLikeConfig) -> tuple[Weight, ...]:
     return (*rows, *encoder_decoder_score_rows(config.encoder_decoder.heads))
 
 
-def _layer_names(stack: str, place: str) -> dict[str, str]:
-    """Return the names of a layer's modules by our paths; ``place`` is that of its norms."""
+def _layer_names(stack: str, norm_slot: str) -> dict[str, str]:
+    """Return the names of a layer's modules by our paths; ``norm_slot`` is "before" or "final"."""
     names = {
         "feed_forward/up": "fc1",
         "feed_forward/down": "fc2",
-        f"feed_forward_residual/{place}": "final_layer_norm",
+        f"feed_forward_residual/{norm_slot}": "final_layer_norm",
     }
     attentions = {"self_attention": "self_attn", "cross_attention": "encoder_attn"}
     for path, hf_name in attentions.items() if stack == "decoder" else [("self_attention", "self_attn")]:
-        names[f"{path}_residual/{place}"] = f"{hf_name}_layer_norm"
+        names[f"{path}_residual/{norm_slot}"] = f"{hf_name}_layer_norm"
         for projection, name in (("query", "q"), ("key", "k"), ("value", "v"), ("out", "out")):
             names[f"{path}/{projection}"] = f"{hf_name}.{name}_proj"
     return names

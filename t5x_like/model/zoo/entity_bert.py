@@ -25,7 +25,8 @@ class EntityBertConfig(BertConfig):
       num_entity_layers: Blocks that read entities (K-encoder), the last of ``num_layers``; the paper has 6 of 12.
       entity_dim: Width of the entities' vectors.
       num_entity_heads: Heads of the attention among entities.
-      fusion_outputs: See ``EntityStackConfig.outputs``.
+      fusion_outputs: ``"residual"`` adds a fusion to its input and normalizes the sum, so that BERT's weights fit.
+        ``"activation"`` is the nonlinearity alone (Zhang et al. 2019, equation 4).
     """
 
     num_entities: int

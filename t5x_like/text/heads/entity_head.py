@@ -110,9 +110,9 @@ class MarkedMentions(HeadFormat):
             stream = np.full(len(joined.tokens), -1, np.int32)
             num_before, num_kept = len(input_format.start), len(placed.ids) - joined.num_cut
             for start, end, number in row.entities:
-                place = first_token(placed, start, end)
-                if place is not None and place < num_kept:
-                    stream[num_before + place] = number
+                position = first_token(placed, start, end)
+                if position is not None and position < num_kept:
+                    stream[num_before + position] = number
             for example in self.examples_of(row, origin, [joined]):
                 yield example._replace(declared={ENTITIES: stream})
 
