@@ -8,10 +8,11 @@ from hypothesis import strategies as st
 
 from t5x_like.io.files import read_json
 from t5x_like.text.metrics.retrieval_metrics import ndcg, retrieval_scores
+from tests.references import FIXTURES
 
 
-def test_scores_are_those_of_pytrec_eval(golden):
-    recorded = read_json(golden / "metrics" / "retrieval.json")
+def test_scores_are_those_of_pytrec_eval():
+    recorded = read_json(FIXTURES / "metrics" / "retrieval.json")
     scores = retrieval_scores(recorded["judgments"], recorded["rankings"])
     assert scores == pytest.approx(recorded["scores"], abs=1e-6)  # trec_eval computes in float32
 
