@@ -198,6 +198,48 @@ def map_tokens(function: Callable[..., Tree], shared: PyTree, *tokens: jax.Array
     )(shared, *tokens)
 
 
+def map_experts(function: Callable[..., jax.Array], experts: PyTree, *tokens: PyTree) -> jax.Array:
+    """Return ``function(experts, first, *tokens)``, run on every device for its own experts; inside jit.
+
+    Devices that share out the experts exchange all of their tokens, and add up the outputs: experts never travel.
+    Without a mesh the function runs as it is. Where the mesh doesn't divide the rows, all devices read all of them.
+
+    Args:
+      function: Called with some experts, the number of the first, and arrays of the tokens that may use them; returns
+        an array of the tokens, 0 for those that use other experts.
+      experts: Weights with a leading axis of all experts.
+      *tokens: Trees of arrays [rows, ...].
+    """
+    mesh = jax.sharding.get_abstract_mesh()
+    if not _has_rules(mesh) or row_groups(mesh) == 1:
+        return function(experts, 0, *tokens)
+    num_experts, num_rows = len(jax.tree.leaves(experts)[0]), len(jax.tree.leaves(tokens)[0])
+    (expert_axes,) = spec_for(("experts",), (num_experts,), mesh)[0]
+    names = one_or_several(expert_axes) if expert_axes else ()
+    parts = math.prod(mesh.shape[name] for name in names)
+    is_divided = num_rows % row_groups(mesh) == 0
+
+    def on_own_experts(experts: PyTree, *tokens: PyTree) -> jax.Array:
+        first = jax.lax.axis_index(names) * (num_experts // parts) if names else 0
+        if not names:
+            return function(experts, first, *tokens)
+        if is_divided:
+            tokens = jax.tree.map(lambda each: jax.lax.all_gather(each, names, tiled=True), tokens)
+        outputs = function(experts, first, *tokens)
+        if is_divided:
+            return jax.lax.psum_scatter(outputs, names, tiled=True)
+        return jax.lax.psum(outputs, names)
+
+    of_tokens = PartitionSpec(BATCH_MESH_AXES if is_divided else None)
+    return jax.shard_map(
+        on_own_experts,
+        in_specs=(PartitionSpec(expert_axes), *(of_tokens,) * len(tokens)),
+        out_specs=of_tokens,
+        axis_names=set(BATCH_MESH_AXES),
+        check_vma=False,
+    )(experts, *tokens)
+
+
 def map_heads(
     function: Callable[..., PyTree],
     arrays: tuple[PyTree, ...],

@@ -183,6 +183,7 @@ def find_hugging_face(
         source = WeightSource(str(path), reader.shapes(), reader.read)
     with refusing_damage(path if as_path(path).is_file() else as_path(path) / "config.json"):
         architecture = architecture_for(fields, str(path))
+        source = source if architecture.separate is None else architecture.separate(source)
         own = _own_config(architecture, fields, source.shapes)
         config = replace(own, **changes)
         if task == "base" and architecture.as_stored is not None:

@@ -76,6 +76,7 @@ class PublishedModel:
             name.removesuffix(_WEIGHT): LinearModule(row, None if row.layers is None else layer)
             for row in self._table
             if row.hf_name.endswith(_WEIGHT) and all(path.endswith(_KERNEL) for path in row.paths)
+            if row.num_experts is None  # PyTorch has one module of all experts, which PEFT leaves alone
             for layer, name in enumerate(published_names(row))
         }
         self.embeddings = {

@@ -2,15 +2,20 @@
 
 import math
 import re
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from t5x_like.model.layers import mixture_of_experts
+from t5x_like.model import named_activations
+from t5x_like.model.layers import expert_slots, mixture_of_experts
+from t5x_like.model.layers.expert_slots import Routes, block_shape
 from t5x_like.model.layers.feed_forward import FeedForward
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
+from t5x_like.model.layers.router import SigmoidRouter, SoftmaxRouter, route
+from t5x_like.model.layers.router import balance_loss as balance_loss_of
 from t5x_like.model.parameters import axes_of, flatten, merge, split
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import batch_sharding, tree_shardings
@@ -19,7 +24,15 @@ X = jax.random.normal(jax.random.key(0), (4, 12, 8))
 
 
 def _config(**traits):
-    sizes = {"mlp_dim": 16, "activation": "gelu_tanh", "gated": True, "bias": True, "num_experts": 4}
+    """Two experts are weighed by their shares of both, as in GShard."""
+    sizes: dict[str, Any] = {
+        "mlp_dim": 16,
+        "activation": "gelu_tanh",
+        "gated": True,
+        "bias": True,
+        "num_experts": 4,
+        "router": SoftmaxRouter(norm_topk_prob=traits.get("num_experts_per_token", 1) > 1),
+    }
     return MixtureOfExpertsConfig(**(sizes | traits))
 
 
@@ -59,9 +72,9 @@ def _slowly(layer, x, mask):
         for token in np.flatnonzero(mask[row]):
             chosen = np.argsort(-probs[row, token])[: config.num_experts_per_token]
             gates = probs[row, token, chosen]
-            gates = gates / gates.sum() if config.num_experts_per_token == 2 else gates
+            gates = gates / gates.sum() if config.router.norm_topk_prob else gates
             for expert, gate in zip(chosen, gates, strict=True):
-                if load[expert] < config.capacity(length):
+                if config.capacity_factor is None or load[expert] < config.capacity(length):
                     y[row, token] += gate * everywhere[expert, row, token]
                 else:
                     num_passed_by += 1
@@ -77,8 +90,8 @@ def test_one_expert_with_room_for_all_is_a_feed_forward_layer():
     np.testing.assert_array_equal(y, alone(X))
 
 
-@pytest.mark.parametrize("num_experts_per_token", [1, 2])
-@pytest.mark.parametrize("capacity_factor", [0.5, 1.0, 4.0])
+@pytest.mark.parametrize("num_experts_per_token", [1, 2, 3])
+@pytest.mark.parametrize("capacity_factor", [0.5, 1.0, 4.0, None])
 def test_every_token_gets_what_its_likeliest_experts_say_by_their_probability(
     num_experts_per_token, capacity_factor
 ):
@@ -86,7 +99,7 @@ def test_every_token_gets_what_its_likeliest_experts_say_by_their_probability(
     mask = np.arange(12) < np.array([12, 9, 1, 0])[:, None]
     y, _ = _run(layer, X, jnp.asarray(mask))
     expected, num_passed_by = _slowly(layer, X, mask)
-    assert (num_passed_by > 0) == (capacity_factor < 4)
+    assert (num_passed_by > 0) == (capacity_factor is not None and capacity_factor < 4)
     np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5)
 
 
@@ -102,7 +115,7 @@ def test_the_loop_notices_a_missing_trait(mutated, monkeypatch):
         if mutated == "place":  # the last come, first served
             routes = assign_places(chosen[:, ::-1], gates[:, ::-1], real[:, ::-1], **sizes)
             choices = jnp.where(routes.choices < 24, 22 - routes.choices // 2 * 2 + routes.choices % 2, 24)
-            return mixture_of_experts.Routes(routes.slots[:, ::-1], choices, gates)
+            return Routes(routes.slots[:, ::-1], choices, gates)
         return assign_places(chosen, gates, real, **sizes)
 
     monkeypatch.setattr(mixture_of_experts, "assign_places", mutant)
@@ -178,7 +191,7 @@ def test_gradients_are_those_of_plain_autodiff_and_reach_the_router(num_experts_
     def rows_at(x, index, readers):
         return jnp.take_along_axis(x, index[..., None], axis=1, mode="fill", fill_value=0)
 
-    monkeypatch.setattr(mixture_of_experts, "_rows_at", rows_at)
+    monkeypatch.setattr(expert_slots, "rows_at", rows_at)
     expected = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, X)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), result, expected)
     for gradient in jax.tree.leaves(result):
@@ -265,9 +278,152 @@ def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts
         assert largest == 8 * 4  # the router's kernel
 
 
+def test_without_a_capacity_crowded_experts_drop_no_token_and_padding_costs_nothing():
+    layer = _router(_layer(capacity_factor=None), jnp.zeros((8, 4)).at[:, 2].set(1.0))
+    mask = jnp.arange(12)[None] < jnp.asarray([12, 9, 1, 0])[:, None]
+    y, _ = _run(layer, jnp.abs(X), mask)
+    gates = jax.nn.softmax(jnp.abs(X) @ layer.router.kernel[...])[..., 2:3]
+    expected = jnp.where(mask[..., None], gates * _expert(layer, 2)(jnp.abs(X)), 0.0)
+    np.testing.assert_allclose(y, expected, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("router", [SoftmaxRouter(), SigmoidRouter(routed_scaling_factor=1.7)])
+def test_without_a_capacity_gradients_are_those_of_running_all_experts(router):
+    traits = {"num_experts_per_token": 3, "capacity_factor": None, "router": router, "shared_mlp_dim": 8}
+    graphdef, params = split(_layer(**traits))
+    mask = jnp.arange(12)[None] < jnp.full((4, 1), 9)
+
+    def loss(params, x):
+        y, balance_loss = merge(graphdef, params)(x, mask=mask)
+        return jnp.sum(jnp.sin(y)) + balance_loss
+
+    def plain_loss(params, x):
+        layer = merge(graphdef, params)
+        bias = None if layer.correction_bias is None else layer.correction_bias[...]
+        routing = route(router, layer.router(x), 3, bias)
+        everywhere = jax.vmap(FeedForward.__call__, in_axes=(0, None), out_axes=2)(layer.experts, x)
+        chosen = jnp.take_along_axis(everywhere, routing.chosen[..., None], axis=2)
+        y = jnp.where(mask[..., None], jnp.sum(chosen * routing.gates[..., None], axis=2), 0.0)
+        weights = {"balance_weight": 0.01, "router_z_weight": 0.0}
+        return jnp.sum(jnp.sin(y + layer.shared_expert(x))) + balance_loss_of(routing, mask, **weights)
+
+    result = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(params, X)
+    expected = jax.jit(jax.value_and_grad(plain_loss, argnums=(0, 1)))(params, X)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), result, expected)
+    assert np.abs(result[1][0]["router"]["kernel"]).min() > 1e-6
+    if isinstance(router, SigmoidRouter):
+        np.testing.assert_array_equal(result[1][0]["correction_bias"], 0.0)
+
+
+def test_gradients_of_an_experts_blocks_are_summed_in_float32():
+    traits = {"capacity_factor": None, "num_experts": 1, "gated": False, "bias": False}
+    graphdef, params = split(_layer(**traits))
+    x = jax.random.normal(jax.random.key(0), (1, 2048, 8), jnp.bfloat16)
+    size, num_blocks = block_shape(2048, 1)
+    assert num_blocks > 2048 // size > 4
+
+    def loss(params, x):
+        return jnp.sum(merge(graphdef, params)(x)[0].astype(jnp.float32))
+
+    exact = jax.jit(jax.grad(loss))(params, x.astype(jnp.float32))["experts"]["up"]["kernel"]
+    rounded = jax.jit(jax.grad(loss))(params, x)["experts"]["up"]["kernel"]
+    assert rounded.dtype == jnp.float32
+    assert np.linalg.norm(rounded - exact) < 5e-3 * np.linalg.norm(exact)
+
+
+@pytest.mark.parametrize("num_choices", [1, 7, 64, 5000])
+@pytest.mark.parametrize("num_experts", [1, 8, 256])
+def test_blocks_have_room_for_any_choices_and_few_empty_slots(num_choices, num_experts):
+    size, num_blocks = block_shape(num_choices, num_experts)
+    crowded = np.zeros(num_experts, int)
+    crowded[0] = num_choices
+    spread = np.bincount(np.arange(num_choices) % num_experts, minlength=num_experts)
+    for counts in (crowded, spread):
+        assert np.sum(-(-counts // size)) <= num_blocks
+    if num_choices < num_experts:
+        assert size * num_blocks <= 8 * num_choices
+
+
+def test_without_a_capacity_inner_activations_are_observed_and_edited_by_token():
+    layer = _layer(num_experts_per_token=2, capacity_factor=None)
+
+    def run(edits):
+        with (
+            named_activations.record(("*/activations",), edits),
+            named_activations.scope("s"),
+            named_activations.layer(0, 1) as activations,
+        ):
+            y, _ = layer(X)
+        return y, activations["s/activations"]
+
+    y, activations = jax.jit(lambda: run(None))()
+    np.testing.assert_allclose(y, _run(layer, X)[0], rtol=0, atol=1e-5)
+    assert activations.shape == (4, 12, 32)
+    first = jnp.argmax(X @ layer.router.kernel[...], axis=-1)
+    everywhere = jax.vmap(FeedForward.widen, in_axes=(0, None), out_axes=2)(layer.experts, X)
+    chosen = jnp.take_along_axis(everywhere, first[..., None, None], axis=2)[:, :, 0]
+    np.testing.assert_allclose(activations[..., :16], chosen, rtol=0, atol=1e-5)
+    edited, _ = jax.jit(lambda: run({"s/activations": lambda x, _: 0 * x}))()
+    down = layer.experts.down.bias[...]
+    assert not np.allclose(edited, y)
+    assert np.isfinite(edited).all()
+    assert np.abs(edited).max() <= np.abs(down).max() + 1e-5
+
+
+@pytest.mark.parametrize(
+    "sizes",
+    [
+        {"data": 1, "fsdp": 2, "expert": 2, "model": 2},
+        pytest.param({"data": 4, "fsdp": 1, "expert": 2, "model": 1}, marks=pytest.mark.slow),
+        pytest.param({"data": 8, "fsdp": 1, "expert": 1, "model": 1}, marks=pytest.mark.slow),
+    ],
+)
+@pytest.mark.parametrize("num_rows", [8, pytest.param(3, marks=pytest.mark.slow)])
+def test_eight_devices_without_a_capacity_give_what_one_gives_and_move_no_expert(sizes, num_rows):
+    layer = _layer(num_experts_per_token=3, capacity_factor=None)
+    graphdef, params = split(layer)
+    mesh = MeshConfig(**sizes).build()
+    x = jax.random.normal(jax.random.key(1), (num_rows, 12, 8))
+    mask = jnp.asarray(np.random.default_rng(0).random((num_rows, 12)) < 0.9)
+
+    def loss(params, x, mask):
+        y, balance_loss = merge(graphdef, params)(x, mask=mask)
+        return jnp.sum(jnp.sin(y)) + balance_loss
+
+    gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
+    alone = gradients(params, x, mask)
+    shardings = tree_shardings(axes_of(layer), params, mesh)
+    placed = jax.device_put((x, mask), batch_sharding(mesh)) if num_rows == 8 else (x, mask)
+    with jax.set_mesh(mesh):
+        arguments = (jax.device_put(params, shardings), *placed)
+        compiled = gradients.lower(*arguments).compile()
+        together = compiled(*arguments)
+    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), alone, together)
+    program = compiled.as_text()
+    assert program
+    gathered = re.findall(r"= \w+\[([\d,]+)\]\S* all-gather\(", program)
+    if sizes["expert"] * sizes["fsdp"] == 4:  # one expert on each group: none travels
+        assert not any(
+            shape.startswith("4,") and shape.endswith(("8,16", "16,8", "8,8")) for shape in gathered
+        )
+
+
 @pytest.mark.parametrize(
     ("traits", "message"),
     [
+        ({"num_experts_per_token": 0}, "num_experts_per_token is 0; give a positive number"),
+        (
+            {"num_experts": 6, "router": SigmoidRouter(n_group=4, topk_group=2)},
+            "n_group=4 can't share out num_experts=6",
+        ),
+        (
+            {
+                "num_experts": 8,
+                "num_experts_per_token": 3,
+                "router": SigmoidRouter(n_group=4, topk_group=1),
+            },
+            "topk_group=1 groups have 2 experts; give enough for num_experts_per_token, 3",
+        ),
         (
             {"num_experts_per_token": 2, "num_experts": 1},
             "num_experts is 1; give at least num_experts_per_token, 2",

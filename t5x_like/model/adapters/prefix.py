@@ -68,7 +68,12 @@ class PrefixTuning:
         """
         if self.shift_positions:
             self._shift_positions(model)
-        for path, attention in modules_of(model, Attention, RelativeAttention):
+        attentions = list(modules_of(model, Attention, RelativeAttention))
+        if not attentions:
+            raise ValueError(
+                "prefixes are keys and values of attention, of which this model has none; take LoRA"
+            )
+        for path, attention in attentions:
             keys = jax.random.split(key_for(key, path), num_stacked(attention))
             config = attention.config
             attention.prefix = nnx.data(

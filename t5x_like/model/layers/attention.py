@@ -1,7 +1,6 @@
 """Multi-head attention (Vaswani et al. 2017, §3.2) with grouped keys and values (Ainslie et al. 2023)."""
 
-from collections.abc import Callable
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -9,22 +8,11 @@ from flax import nnx
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
-from t5x_like.model import named_activations
-from t5x_like.model.layers.attention_blocks import scale_and_cap
-from t5x_like.model.layers.attention_implementations import (
-    IN_BLOCKS,
-    AttentionImplementation,
-    AttentionShape,
-    check_cudnn,
-    check_pallas,
-)
-from t5x_like.model.layers.blockwise_attention import blockwise_attention
-from t5x_like.model.layers.cudnn_attention import cudnn_attention
-from t5x_like.model.layers.dropout import dropout
+from t5x_like.model.layers.attend import KeysValues, attend, average_values, scaled_scores
+from t5x_like.model.layers.attention_implementations import AttentionImplementation, AttentionShape
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
-from t5x_like.model.layers.masks import MASKED, AttentionMask, SlidingWindow, as_array, as_mask
+from t5x_like.model.layers.masks import AttentionMask, SlidingWindow
 from t5x_like.model.layers.norm import Norm, NormConfig
-from t5x_like.model.layers.pallas_attention import pallas_attention
 from t5x_like.model.layers.positions import DistanceBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
 from t5x_like.partitioning.activations import constrain_inner
@@ -68,6 +56,8 @@ class AttentionConfig:
         smaller instead.
       attention_logit_soft_cap: Replaces scores ``s`` by ``cap * tanh(s / cap)`` (Gemma 2); ``None`` leaves them.
       qk_norm: Normalizes queries and keys; ``None`` leaves them.
+      clip_qkv: Queries and keys, after their norms, and values are limited to ``[-clip_qkv, clip_qkv]`` (MosaicML's
+        MPT, OLMoE); ``None`` leaves them.
       in_bias: Adds a bias to the projections of queries, keys and values.
       out_bias: Adds a bias to the output projection.
       positions: Positions of this layer alone: rotary, or a relative-bias table of its own. ``None`` leaves them to
@@ -81,6 +71,7 @@ class AttentionConfig:
     attention_scale: float | None = None
     attention_logit_soft_cap: float | None = None
     qk_norm: QKNormConfig | None = None
+    clip_qkv: float | None = None
     in_bias: bool = False
     out_bias: bool = False
     positions: Positions | None = None
@@ -94,11 +85,18 @@ class AttentionConfig:
             raise ValueError(
                 f"num_heads={self.num_heads} can't share num_kv_heads={self.kv_heads} keys and values evenly"
             )
+        if self.clip_qkv is not None and self.clip_qkv <= 0:
+            raise ValueError(f"clip_qkv is {self.clip_qkv}; give a positive number, or None for no limit")
 
     @property
     def kv_heads(self) -> int:
         """``num_kv_heads``, or its default."""
         return self.num_kv_heads or self.num_heads
+
+    @property
+    def cache_widths(self) -> tuple[tuple[int, int], tuple[int, int]]:
+        """Heads and their width, of keys and of values in a cache."""
+        return (self.kv_heads, self.head_dim), (self.kv_heads, self.head_dim)
 
     @property
     def rotary(self) -> Rotary | None:
@@ -137,13 +135,6 @@ class AttentionConfig:
             has_prefix=has_prefix,
             mask=mask,
         )
-
-
-class KeysValues(NamedTuple):
-    """Keys and values that queries attend to."""
-
-    keys: Float[Array, "B M G K"]
-    values: Float[Array, "B M G K"]
 
 
 class Attention(nnx.Module):
@@ -202,7 +193,8 @@ class Attention(nnx.Module):
           positions: Positions of the tokens, which rotary attention needs.
         """
         keys_BMGK = self._normed_heads(self.key(x), self.key_norm)
-        return KeysValues(self._apply_rotary(keys_BMGK, positions), self._heads(self.value(x)))
+        values_BMGK = self._clipped(self._heads(self.value(x)))
+        return KeysValues(self._apply_rotary(keys_BMGK, positions), values_BMGK)
 
     def __call__(
         self,
@@ -238,31 +230,20 @@ class Attention(nnx.Module):
             dropout_rate=0.0 if dropout_key is None else dropout_rate,
             mask=mask,
         )
-        if implementation in IN_BLOCKS:
-            attend = blockwise_attention
-            if implementation == "pallas":
-                check_pallas(shape)
-                attend = pallas_attention
-            dropping = dropout_rate, dropout_key
-            return self._attend_in_blocks(
-                attend, self.queries(x, positions), keys_values, mask, bias, dropping
-            )
-        assert not isinstance(bias, DistanceBias), "an array is needed where attention is not blockwise"
-        if implementation == "cudnn":
-            check_cudnn(shape)
-            return self._attend_by_cudnn(self.queries(x, positions), keys_values, mask, bias)
-        visible = as_array(mask, num_queries=x.shape[1], num_keys=keys_values.keys.shape[1])
-        if self.prefix is not None:
-            keys_values, visible, bias = self._with_prefix(keys_values, visible, bias)
-        scores_BHLM = self.scores(self.queries(x, positions), keys_values.keys.astype(x.dtype))
-        if bias is not None:
-            scores_BHLM = scores_BHLM + bias
-        if visible is not None:
-            scores_BHLM = jnp.where(visible, scores_BHLM, MASKED)
-        weights_BHLM = jax.nn.softmax(scores_BHLM, axis=-1).astype(x.dtype)
-        weights_BHLM = named_activations.observe("probabilities", weights_BHLM)
-        weights_BHLM = dropout(weights_BHLM, dropout_rate, dropout_key, shared_dim=2)
-        return self.out(self.combine_values(weights_BHLM, keys_values.values.astype(x.dtype)))
+        averages = attend(
+            self.queries(x, positions),
+            keys_values,
+            scale=self.config.scale,
+            soft_cap=self.config.attention_logit_soft_cap,
+            shape=shape,
+            prefix=self.prefix_keys_values(len(keys_values.keys)),
+            mask=mask,
+            bias=bias,
+            dropout_rate=dropout_rate,
+            dropout_key=dropout_key,
+            implementation=implementation,
+        )
+        return self.out(averages)
 
     def queries(
         self, x: Float[Array, "B L D"], positions: Int[Array, "B L"] | None = None
@@ -285,16 +266,8 @@ class Attention(nnx.Module):
           queries: Rotated queries.
           keys: Rotated keys, which several heads may share.
         """
-        # Heads that share a key lie next to each other: J of them in each of the G groups.
-        queries_BLGJK = queries.reshape(*queries.shape[:2], keys.shape[2], -1, queries.shape[-1])
-        scores_BGJLM = jnp.einsum(
-            "bgjlk,bmgk->bgjlm",
-            queries_BLGJK.transpose(0, 2, 3, 1, 4),
-            keys,
-            preferred_element_type=jnp.float32,
-        )
-        scores_BHLM = scores_BGJLM.reshape(scores_BGJLM.shape[0], -1, *scores_BGJLM.shape[3:])
-        return scale_and_cap(scores_BHLM, self.config.scale, self.config.attention_logit_soft_cap)
+        config = self.config
+        return scaled_scores(queries, keys, config.scale, config.attention_logit_soft_cap)
 
     def combine_values(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]
@@ -305,57 +278,7 @@ class Attention(nnx.Module):
           weights: Weights after the softmax.
           values: Values, which several heads may share.
         """
-        weights_BGJLM = weights.reshape(weights.shape[0], values.shape[2], -1, *weights.shape[2:])
-        averages_BGJLK = jnp.einsum("bgjlm,bmgk->bgjlk", weights_BGJLM, values)
-        averages_BLGJK = averages_BGJLK.transpose(0, 3, 1, 2, 4)
-        return constrain_inner(averages_BLGJK.reshape(*averages_BLGJK.shape[:2], -1), -1)
-
-    def _attend_in_blocks(
-        self,
-        attend: Callable[..., Array],
-        queries: Float[Array, "B L H K"],
-        keys_values: KeysValues,
-        mask: AttentionMask | Array | None,
-        bias: DistanceBias | Array | None,
-        dropping: tuple[float, Array | None],
-    ) -> Float[Array, "B L D"]:
-        """Attend by ``attend``, without an array of all scores; other arguments are those of a call."""
-        assert bias is None or isinstance(bias, DistanceBias), "blocks need a bias by distance"
-        prefix = self.prefix_keys_values(len(queries))
-        if prefix is not None:
-            keys_values = _joined(prefix, keys_values)
-        keys, values = (each.astype(queries.dtype) for each in keys_values)
-        keep = None
-        if dropping[1] is not None and dropping[0]:
-            kept = jnp.ones((len(queries), queries.shape[2], 1, keys.shape[1]), queries.dtype)
-            keep = dropout(kept, *dropping)[:, :, 0]
-        averages_BLHK = attend(
-            queries,
-            keys,
-            values,
-            mask=as_mask(mask),
-            bias=bias,
-            keep=keep,
-            num_prefix=0 if prefix is None else prefix.keys.shape[1],
-            scale=self.config.scale,
-            soft_cap=self.config.attention_logit_soft_cap,
-        )
-        return self.out(averages_BLHK.reshape(*queries.shape[:2], -1))
-
-    def _attend_by_cudnn(
-        self,
-        queries: Float[Array, "B L H K"],
-        keys_values: KeysValues,
-        mask: AttentionMask | Array | None,
-        bias: Array | None,
-    ) -> Float[Array, "B L D"]:
-        """Attend by cuDNN's kernels; arguments are those of a call."""
-        if self.prefix is not None:
-            visible = as_array(mask, num_queries=queries.shape[1], num_keys=keys_values.keys.shape[1])
-            keys_values, mask, bias = self._with_prefix(keys_values, visible, bias)
-        keys, values = (each.astype(queries.dtype) for each in keys_values)
-        averages_BLHK = cudnn_attention(queries, keys, values, mask=mask, bias=bias, scale=self.config.scale)
-        return self.out(averages_BLHK.reshape(*queries.shape[:2], -1))
+        return average_values(weights, values)
 
     def _apply_rotary(
         self, heads: Float[Array, "B L H K"], positions: Int[Array, "B L"] | None
@@ -381,33 +304,15 @@ class Attention(nnx.Module):
 
         return KeysValues(*map(of_rows, self.prefix()))  # pyright: ignore[reportCallIssue]
 
-    def _with_prefix(
-        self, keys_values: KeysValues, mask: Array | None, bias: Array | None
-    ) -> tuple[KeysValues, Array | None, Array | None]:
-        """Put the prefix before keys and values, visible to all queries, without bias."""
-        prefix = self.prefix_keys_values(len(keys_values.keys))
-        assert prefix is not None
-        length, num_keys = prefix.keys.shape[1], keys_values.keys.shape[1]
-
-        def extended(rows: Array | None, value: bool | float) -> Array | None:
-            if rows is None:
-                return None
-            rows = jnp.broadcast_to(rows, (*rows.shape[:-1], num_keys))
-            return jnp.pad(rows, ((0, 0),) * (rows.ndim - 1) + ((length, 0),), constant_values=value)
-
-        return _joined(prefix, keys_values), extended(mask, True), extended(bias, 0.0)
-
     def _normed_heads(self, joined: Float[Array, "B L HK"], norm: Norm | None) -> Float[Array, "B L H K"]:
         if norm is None or self.config.qk_norm is None:
-            return self._heads(joined)
+            return self._clipped(self._heads(joined))
         by_head = self.config.qk_norm.over == "head"
-        return norm(self._heads(joined)) if by_head else self._heads(norm(joined))
+        return self._clipped(norm(self._heads(joined)) if by_head else self._heads(norm(joined)))
+
+    def _clipped(self, heads: Float[Array, "B L H K"]) -> Float[Array, "B L H K"]:
+        clip = self.config.clip_qkv
+        return heads if clip is None else jnp.clip(heads, -clip, clip)
 
     def _heads(self, joined: Float[Array, "B L HK"]) -> Float[Array, "B L H K"]:
         return constrain_inner(joined.reshape(*joined.shape[:2], -1, self.config.head_dim), 2)
-
-
-def _joined(prefix: KeysValues, others: KeysValues) -> KeysValues:
-    """Put a prefix before other keys and values."""
-    pairs = zip(prefix, others, strict=True)
-    return KeysValues(*(jnp.concatenate([first.astype(then.dtype), then], axis=1) for first, then in pairs))

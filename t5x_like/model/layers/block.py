@@ -13,6 +13,7 @@ from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.dropout import check_rate, fold
 from t5x_like.model.layers.feed_forward import FeedForward, FeedForwardConfig
 from t5x_like.model.layers.kv_cache import LayerCache
+from t5x_like.model.layers.latent_attention import AttentionSlot, LatentAttention, LatentAttentionConfig
 from t5x_like.model.layers.linear import FanIn, Initializer
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
@@ -30,7 +31,7 @@ class BlockConfig:
 
     Attributes:
       model_dim: Width of the residual stream.
-      attention: Self-attention.
+      attention: Self-attention; of a latent vector for each token, where that is configured.
       feed_forward: Feed-forward layer, or a mixture of experts in its place.
       cross_attention: Attention to an encoder's output; ``None`` for a block without.
       norm: Type of all norms.
@@ -44,7 +45,7 @@ class BlockConfig:
     """
 
     model_dim: int
-    attention: AttentionConfig
+    attention: AttentionSlot
     feed_forward: FeedForwardSlot
     cross_attention: AttentionConfig | None = None
     norm: NormConfig = RMSNormConfig()
@@ -80,7 +81,8 @@ class Block(nnx.Module):
     def __init__(self, config: BlockConfig, *, key: Key[Array, ""]):
         self_key, cross_key, feed_key, bias_key = jax.random.split(key, 4)
         model_dim, init, positions = config.model_dim, config.init, config.attention.positions
-        self.self_attention = Attention(config.attention, model_dim, key=self_key, init=init)
+        attention = LatentAttention if isinstance(config.attention, LatentAttentionConfig) else Attention
+        self.self_attention = attention(config.attention, model_dim, key=self_key, init=init)  # pyright: ignore[reportArgumentType]
         self.relative_bias = (
             RelativeBias(positions, num_heads=config.attention.num_heads, key=bias_key)
             if isinstance(positions, RelativeBuckets)

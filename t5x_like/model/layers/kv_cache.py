@@ -23,7 +23,7 @@ class KeyValueCache(NamedTuple):
     """Keys and values, head-major, so that attention needs no transpose."""
 
     keys: Float[Array, "*layers B G P K"]
-    values: Float[Array, "*layers B G P K"]
+    values: Float[Array, "*layers B G P KV"]
 
     @classmethod
     def of(cls, keys_values: KeysValues) -> "KeyValueCache":

@@ -1,24 +1,35 @@
-"""Mixture of experts: a feed-forward layer of many experts, where each token uses one or two.
+"""Mixture of experts: a feed-forward layer of many experts, of which each token uses a few.
 
 One: Switch Transformer, Fedus et al. 2021, https://arxiv.org/abs/2101.03961. Two: GShard, Lepikhin et al. 2020,
-https://arxiv.org/abs/2006.16668. Letters beyond ``shapes.py``: E experts, C slots in an expert for the tokens of one
-row, S = E * C slots in all, P experts that a token chooses, T = L * P choices of a row.
+https://arxiv.org/abs/2006.16668. Without limits of slots: MegaBlocks, Gale et al. 2022,
+https://arxiv.org/abs/2211.15841. Shared experts: DeepSeekMoE, Dai et al. 2024, https://arxiv.org/abs/2401.06066.
+Letters are those of ``expert_slots.py``.
 """
 
 import math
-from typing import Literal, NamedTuple
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
+from t5x_like.model.layers.expert_blocks import map_blocks
+from t5x_like.model.layers.expert_slots import (
+    Routes,
+    assign_blocks,
+    assign_places,
+    combine,
+    dispatch,
+    observe_by_token,
+)
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.modules import is_weight
-from t5x_like.partitioning.activations import constrain_experts, constrain_rows
+from t5x_like.model.layers.router import RouterConfig, Routing, SoftmaxRouter, balance_loss, route
+from t5x_like.partitioning.activations import constrain_experts, constrain_rows, map_experts
 
 
 @config_class
@@ -31,10 +42,13 @@ class MixtureOfExpertsConfig:
       gated: Multiplies the activation with a second projection (see ``FeedForwardConfig``).
       bias: Adds a bias to all projections of an expert.
       num_experts: Feed-forward layers to choose from.
-      num_experts_per_token: Experts that each token uses: 1 (Switch) or 2 (GShard).
+      num_experts_per_token: Experts that each token uses: 1 (Switch), 2 (GShard, Mixtral) or more.
+      router: Scores of experts, and how they choose and weigh.
       capacity_factor: A row of L tokens has ``capacity_factor * num_experts_per_token * L / num_experts`` slots in
         each expert. Tokens beyond them skip the layer, so that shapes stay fixed. From
-        ``num_experts / num_experts_per_token`` on no token is skipped.
+        ``num_experts / num_experts_per_token`` on no token is skipped. ``None`` skips none at all, without the empty
+        slots of a large factor.
+      shared_mlp_dim: Inner width of a feed-forward layer that all tokens use besides; ``None`` for none.
       balance_weight: Weight of the load-balancing loss: alpha of Fedus et al. 2021, eq. 4.
       router_z_weight: Weight of the loss that keeps the router's logits small (Zoph et al. 2022,
         https://arxiv.org/abs/2202.08906, eq. 5; 0.001 there). 0 switches it off.
@@ -45,53 +59,56 @@ class MixtureOfExpertsConfig:
     gated: bool = False
     bias: bool = False
     num_experts: int
-    num_experts_per_token: Literal[1, 2] = 1
-    capacity_factor: float = 1.25
+    num_experts_per_token: int = 1
+    router: RouterConfig = SoftmaxRouter()
+    capacity_factor: float | None = 1.25
+    shared_mlp_dim: int | None = None
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
 
     def __post_init__(self) -> None:
+        if self.num_experts_per_token < 1:
+            raise ValueError(f"num_experts_per_token is {self.num_experts_per_token}; give a positive number")
         if self.num_experts < self.num_experts_per_token:
             raise ValueError(
                 f"num_experts is {self.num_experts}; give at least num_experts_per_token, {self.num_experts_per_token}"
             )
-        if self.capacity_factor <= 0:
+        if self.capacity_factor is not None and self.capacity_factor <= 0:
             raise ValueError(
                 f"capacity_factor is {self.capacity_factor}; give a positive number, 1.25 for instance"
             )
+        self.router.check(self.num_experts, self.num_experts_per_token)
 
     @property
     def expert(self) -> FeedForwardConfig:
         """Feed-forward layer of each expert."""
+        return self._feed_forward(self.mlp_dim)
+
+    @property
+    def shared_expert(self) -> FeedForwardConfig | None:
+        """Feed-forward layer that all tokens use, if there is one."""
+        return None if self.shared_mlp_dim is None else self._feed_forward(self.shared_mlp_dim)
+
+    def _feed_forward(self, mlp_dim: int) -> FeedForwardConfig:
         return FeedForwardConfig(
-            mlp_dim=self.mlp_dim, activation=self.activation, gated=self.gated, bias=self.bias
+            mlp_dim=mlp_dim, activation=self.activation, gated=self.gated, bias=self.bias
         )
 
     def capacity(self, length: int) -> int:
         """Return the number of slots in each expert for a row of ``length`` tokens: at least one, at most all."""
+        assert self.capacity_factor is not None
         fair_share = self.num_experts_per_token * length / self.num_experts
         return min(length, math.ceil(self.capacity_factor * fair_share))
 
 
-class Routes(NamedTuple):
-    """Assignment of tokens to slots in experts.
-
-    Attributes:
-      slots: Slot of each choice of a token; S where the expert was full.
-      choices: The inverse: the choice at each slot; T where the slot is empty.
-      gates: Weight of each chosen expert's output.
-    """
-
-    slots: Int[Array, "B L P"]
-    choices: Int[Array, "B S"]
-    gates: Float[Array, "B L P"]
-
-
 class MixtureOfExperts(nnx.Module):
-    """Computes ``sum over chosen e of gate_e(x) * expert_e(x)``, and 0 for tokens without a slot in any expert.
+    """Computes ``sum over chosen e of gate_e(x) * expert_e(x)``, and adds ``shared_expert(x)`` if there is one.
 
-    Every row is routed by itself, so cost is linear in rows and in length, no row depends on others, and no token on
-    later ones. Short rows with many experts need a larger ``capacity_factor``, because few tokens spread unevenly.
+    With a capacity every row is routed by itself, so cost is linear in rows and in length, no row depends on others,
+    and no token on later ones. A token without a slot in any expert gets 0 from them. Short rows with many experts need
+    a larger ``capacity_factor``, because few tokens spread unevenly. Without one, no token depends on others.
+
+    The correction bias of a ``SigmoidRouter`` gets no gradient, and no rule moves it.
     """
 
     def __init__(
@@ -106,11 +123,16 @@ class MixtureOfExperts(nnx.Module):
         self.router = Linear(
             model_dim, config.num_experts, axes=("embed", "experts_router"), key=router_key, init=init
         )
+        zeros = jnp.zeros((config.num_experts,), jnp.float32)
+        has_bias = config.router.has_correction_bias
+        self.correction_bias = nnx.Param(zeros, axes=("experts_router",)) if has_bias else None
         self.experts = jax.vmap(lambda key: FeedForward(config.expert, model_dim, key=key, init=init))(
             jax.random.split(experts_key, config.num_experts)
         )
         for weight in jax.tree.leaves(self.experts, is_leaf=is_weight):
             weight.set_metadata(axes=("experts", *weight.get_metadata()["axes"]))
+        shared, shared_key = config.shared_expert, jax.random.fold_in(experts_key, config.num_experts)
+        self.shared_expert = shared and FeedForward(shared, model_dim, key=shared_key, init=init)
         self.config = config
 
     def __call__(
@@ -125,155 +147,92 @@ class MixtureOfExperts(nnx.Module):
 
         Args:
           x: Inputs of the layer.
-          mask: True for tokens that are routed; others get 0. ``None`` routes all.
+          mask: True for tokens that are routed; others get 0 from the experts. ``None`` routes all.
           dropout_rate: Dropout of the experts' inner activations.
           dropout_key: ``None`` for no dropout.
         """
+        config = self.config
         x = named_activations.observe("inputs", x)
         real_BL = jnp.ones(x.shape[:2], bool) if mask is None else mask
         with jax.default_matmul_precision("float32"):  # Switch §2.4: routing suffers from less
             logits_BLE = self.router(x.astype(jnp.float32))
-        probs_BLE = jax.nn.softmax(logits_BLE)
-        chosen_BLP, gates_BLP = _top_experts(probs_BLE, self.config.num_experts_per_token)
+        bias = None if self.correction_bias is None else self.correction_bias[...]
+        routing = route(config.router, logits_BLE, config.num_experts_per_token, bias)
+        run = self._in_blocks if config.capacity_factor is None else self._in_slots
+        y = run(x, routing, real_BL, dropout_rate, dropout_key)
+        if self.shared_expert is not None:
+            key = None if dropout_key is None else jax.random.fold_in(dropout_key, config.num_experts)
+            y = y + self.shared_expert.narrow(
+                self.shared_expert.widen(x), dropout_rate=dropout_rate, dropout_key=key
+            )
+        weights = {"balance_weight": config.balance_weight, "router_z_weight": config.router_z_weight}
+        return y, balance_loss(routing, real_BL, **weights)
+
+    def _in_slots(
+        self, x: Array, routing: Routing, real_BL: Array, dropout_rate: float, dropout_key: Array | None
+    ) -> Float[Array, "B L D"]:
+        """Run each row's tokens in so many slots of each expert."""
         capacity, num_experts = self.config.capacity(x.shape[1]), self.config.num_experts
-        routes = assign_places(chosen_BLP, gates_BLP, real_BL, num_experts=num_experts, capacity=capacity)
-        dispatched_BSD = constrain_rows(_dispatch(x, routes))
+        routes = assign_places(
+            routing.chosen, routing.gates, real_BL, num_experts=num_experts, capacity=capacity
+        )
+        dispatched_BSD = constrain_rows(dispatch(x, routes))
         inputs_EBCD = constrain_experts(
             jnp.moveaxis(dispatched_BSD.reshape(len(x), num_experts, capacity, -1), 1, 0)
         )
-        outputs_EBCD = constrain_experts(self._run_experts(inputs_EBCD, routes, dropout_rate, dropout_key))
+        outputs_EBCD = constrain_experts(self._run_slots(inputs_EBCD, routes, dropout_rate, dropout_key))
         outputs_BSD = constrain_rows(jnp.moveaxis(outputs_EBCD, 0, 1).reshape(dispatched_BSD.shape))
-        return _combine(outputs_BSD, routes), self._balance_loss(logits_BLE, probs_BLE, chosen_BLP, real_BL)
+        return combine(outputs_BSD, routes)
 
-    def _run_experts(
+    def _run_slots(
         self, inputs_EBCD: Array, routes: Routes, dropout_rate: float, dropout_key: Key[Array, ""] | None
     ) -> Array:
-        def narrow(expert: FeedForward, hidden_BCF: Array, key: Key[Array, ""] | None) -> Array:
-            return expert.narrow(hidden_BCF, dropout_rate=dropout_rate, dropout_key=key)
-
         keys = None if dropout_key is None else jax.random.split(dropout_key, len(inputs_EBCD))
         hidden_EBCF = jax.vmap(FeedForward.widen)(self.experts, inputs_EBCD)
         if named_activations.is_recording():
-            hidden_EBCF = _observe_by_token(hidden_EBCF, routes)
-        return jax.vmap(narrow)(self.experts, hidden_EBCF, keys)
+            hidden_BECF = jnp.moveaxis(hidden_EBCF, 0, 1)
+            hidden_BSF = hidden_BECF.reshape(len(hidden_BECF), -1, hidden_BECF.shape[-1])
+            hidden_BSF = observe_by_token(hidden_BSF, routes, routes.slots.shape[:2])
+            hidden_EBCF = jnp.moveaxis(hidden_BSF.reshape(hidden_BECF.shape), 1, 0)
+        return jax.vmap(_narrow(dropout_rate))(self.experts, hidden_EBCF, keys)
 
-    def _balance_loss(
-        self, logits_BLE: Array, probs_BLE: Array, chosen_BLP: Array, real_BL: Array
-    ) -> Float[Array, ""]:
-        """Return Switch eq. 4-6, which is least (``balance_weight``) for equally busy experts; counts all P choices."""
-        config = self.config
-        num_real = jnp.maximum(jnp.sum(real_BL), 1)
-        busy_BLE = jnp.mean(jax.nn.one_hot(chosen_BLP, config.num_experts), axis=2)
-        busy_E = jnp.sum(busy_BLE * real_BL[..., None], axis=(0, 1)) / num_real
-        wanted_E = jnp.sum(probs_BLE * real_BL[..., None], axis=(0, 1)) / num_real
-        balance = config.num_experts * jnp.sum(busy_E * wanted_E)
-        z_BL = jnp.square(jax.nn.logsumexp(logits_BLE, axis=-1))
-        return config.balance_weight * balance + config.router_z_weight * jnp.sum(z_BL * real_BL) / num_real
+    def _in_blocks(
+        self, x: Array, routing: Routing, real_BL: Array, dropout_rate: float, dropout_key: Array | None
+    ) -> Float[Array, "B L D"]:
+        """Run all rows' tokens in as many blocks of each expert as they fill."""
 
+        def run(experts: FeedForward, first: Array | int, x: Array, *tokens: Array) -> Array:
+            num_experts = len(jax.tree.leaves(experts)[0])
+            chosen, gates, real = (each.reshape(1, -1, each.shape[-1]) for each in tokens)
+            chosen = chosen - first
+            is_here = real & (chosen >= 0) & (chosen < num_experts)
+            blocks = assign_blocks(chosen, gates, is_here, num_experts=num_experts)
+            inputs = dispatch(x.reshape(1, -1, x.shape[-1]), blocks.routes)
+            inputs = inputs.reshape(len(blocks.experts), -1, x.shape[-1])
+            hidden = map_blocks(
+                lambda expert, block, _: expert.widen(block), experts, inputs, blocks.experts, blocks.num_used
+            )
+            if named_activations.is_recording():
+                flat = hidden.reshape(1, -1, hidden.shape[-1])
+                hidden = observe_by_token(flat, blocks.routes, x.shape[:2]).reshape(hidden.shape)
+            keys = None
+            if dropout_key is not None:
+                keys = jax.random.split(jax.random.fold_in(dropout_key, first), len(hidden))
+            outputs = map_blocks(
+                _narrow(dropout_rate), experts, hidden, blocks.experts, blocks.num_used, keys
+            )
+            return combine(outputs.reshape(1, -1, x.shape[-1]), blocks.routes).reshape(x.shape)
 
-def _top_experts(
-    probs_BLE: Float[Array, "B L E"], num_chosen: int
-) -> tuple[Int[Array, "B L P"], Float[Array, "B L P"]]:
-    """Return the likeliest experts, and gates: the probability of one, or normalized ones (GShard, algorithm 1)."""
-    chosen, probs, left_BLE = [], [], probs_BLE
-    for _ in range(num_chosen):  # not lax.top_k, for which XLA gathers the scores of all rows
-        best_BL = jnp.argmax(left_BLE, axis=-1)
-        is_best_BLE = jax.nn.one_hot(best_BL, probs_BLE.shape[-1], dtype=bool)
-        chosen.append(best_BL)
-        probs.append(jnp.sum(probs_BLE * is_best_BLE, axis=-1))
-        left_BLE = jnp.where(is_best_BLE, -1.0, left_BLE)
-    gates_BLP = jnp.stack(probs, axis=-1)
-    if num_chosen > 1:
-        gates_BLP = gates_BLP / jnp.sum(gates_BLP, axis=-1, keepdims=True)
-    return jnp.stack(chosen, axis=-1), gates_BLP
-
-
-def assign_places(
-    chosen_BLP: Int[Array, "B L P"],
-    gates_BLP: Float[Array, "B L P"],
-    real_BL: Bool[Array, "B L"],
-    *,
-    num_experts: int,
-    capacity: int,
-) -> Routes:
-    """Assign slots in order of tokens.
-
-    GShard assigns all first choices before any second one. A token's slot would then depend on later tokens, which a
-    decoder can't know.
-
-    Args:
-      chosen_BLP: Experts that each token chose.
-      gates_BLP: Weights of their outputs.
-      real_BL: False for tokens that get no slot.
-      num_experts: Number of experts.
-      capacity: Places in each expert.
-    """
-    num_rows, length, num_chosen = chosen_BLP.shape
-    num_choices, num_slots = length * num_chosen, num_experts * capacity
-    chosen_BT = chosen_BLP.reshape(num_rows, num_choices)
-    real_BT = jnp.broadcast_to(real_BL[..., None], chosen_BLP.shape).reshape(num_rows, num_choices)
-    wanted_BTE = jax.nn.one_hot(chosen_BT, num_experts, dtype=jnp.int32) * real_BT[..., None]
-    before_BT = jnp.sum(jnp.cumsum(wanted_BTE, axis=1) * wanted_BTE, axis=-1) - 1
-    has_slot_BT = real_BT & (before_BT < capacity)
-    slots_BT = jnp.where(has_slot_BT, chosen_BT * capacity + before_BT, num_slots)
-
-    def invert(places_T: Array) -> Array:
-        empty_S = jnp.full(num_slots, num_choices, jnp.int32)
-        return empty_S.at[places_T].set(jnp.arange(num_choices, dtype=jnp.int32), mode="drop")
-
-    return Routes(slots_BT.reshape(chosen_BLP.shape), jax.vmap(invert)(slots_BT), gates_BLP)
+        tokens = x, routing.chosen, routing.gates, real_BL[..., None]
+        if named_activations.is_recording():  # captured activations can't leave a program of one device
+            return run(self.experts, 0, *tokens)
+        return map_experts(run, self.experts, *tokens)
 
 
-def _observe_by_token(hidden: Float[Array, "E B C F"], routes: Routes) -> Float[Array, "E B C F"]:
-    """Return the experts' inner activations, observed as those of tokens, [B, L, P * F]; 0 without a slot."""
-    num_experts, num_rows, capacity, width = hidden.shape
-    slots_BT = routes.slots.reshape(num_rows, -1)
-    hidden_BSF = jnp.moveaxis(hidden, 0, 1).reshape(num_rows, num_experts * capacity, width)
-    hidden_BTF = _rows_at(hidden_BSF, slots_BT, routes.choices[..., None])
-    observed = named_activations.observe(
-        "activations", hidden_BTF.reshape(*routes.slots.shape[:2], -1)
-    ).reshape(hidden_BTF.shape)
-    hidden_BSF = _rows_at(observed, routes.choices, slots_BT[..., None])
-    return jnp.moveaxis(hidden_BSF.reshape(num_rows, num_experts, capacity, width), 1, 0)
+def _narrow(dropout_rate: float) -> Any:
+    """Return the second half of an expert, as a function of the expert, its inner activations and a dropout key."""
 
+    def narrow(expert: FeedForward, hidden: Array, key: Key[Array, ""] | None) -> Array:
+        return expert.narrow(hidden, dropout_rate=dropout_rate, dropout_key=key)
 
-def _dispatch(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
-    """Return the tokens at their slots, and 0 at empty ones."""
-    tokens_BS = routes.choices // routes.slots.shape[-1]
-    return _rows_at(x, tokens_BS, routes.slots)
-
-
-def _combine(outputs_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
-    """Return the sum of the outputs of each token's experts, weighted by its gates."""
-    num_rows, length, num_chosen = routes.slots.shape
-    slots_BT = routes.slots.reshape(num_rows, length * num_chosen)
-    outputs_BTD = _rows_at(outputs_BSD, slots_BT, routes.choices[..., None])
-    outputs_BLPD = outputs_BTD.reshape(num_rows, length, num_chosen, -1)
-    return jnp.sum(outputs_BLPD * routes.gates.astype(outputs_BSD.dtype)[..., None], axis=2)
-
-
-@jax.custom_vjp
-def _rows_at(
-    x: Float[Array, "B From D"], index: Int[Array, "B To"], readers: Int[Array, "B From P"]
-) -> Float[Array, "B To D"]:
-    """Return ``x[b, index[b, i]]``, and 0 for indices beyond the end.
-
-    ``readers`` are the ``i`` at which each row of ``x`` is read. They let the gradient be gathered, where autodiff
-    would scatter, slowly and on GPUs in no fixed order.
-    """
-    del readers
-    return jnp.take_along_axis(x, index[..., None], axis=1, mode="fill", fill_value=0)
-
-
-def _rows_at_forward(x: Array, index: Array, readers: Array) -> tuple[Array, Array]:
-    return _rows_at(x, index, readers), readers
-
-
-def _rows_at_backward(readers: Array, gradient_BTD: Array) -> tuple[Array, None, None]:
-    num_rows, num_from, num_readers = readers.shape
-    index = readers.reshape(num_rows, num_from * num_readers, 1)
-    read = jnp.take_along_axis(gradient_BTD, index, axis=1, mode="fill", fill_value=0)
-    return jnp.sum(read.reshape(num_rows, num_from, num_readers, -1), axis=2), None, None
-
-
-_rows_at.defvjp(_rows_at_forward, _rows_at_backward)
+    return narrow

@@ -66,6 +66,9 @@ class YarnScaling:
       beta_fast: Frequencies with more rotations than this over the original length are kept.
       beta_slow: Frequencies with fewer rotations than this over the original length are divided by ``factor``.
       attention_factor: Multiplies rotated queries and keys; ``None`` is ``0.1 * ln(factor) + 1`` (§3.4).
+      mscale: With ``mscale_all_dim``, the default factor is ``(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim *
+        ln(factor) + 1)`` instead (DeepSeek's code). 0 for none.
+      mscale_all_dim: See ``mscale``. DeepSeek-V3 multiplies scores by the square of the denominator, too.
     """
 
     factor: float
@@ -73,6 +76,8 @@ class YarnScaling:
     beta_fast: float = 32.0
     beta_slow: float = 1.0
     attention_factor: float | None = None
+    mscale: float = 0.0
+    mscale_all_dim: float = 0.0
 
     def __post_init__(self) -> None:
         _check_factor(self.factor)
@@ -86,7 +91,13 @@ class YarnScaling:
         """``attention_factor``, or its default."""
         if self.attention_factor is not None:
             return self.attention_factor
-        return 0.1 * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
+        if self.mscale and self.mscale_all_dim:
+            return self.growth_of(self.mscale) / self.growth_of(self.mscale_all_dim)
+        return self.growth_of(1.0)
+
+    def growth_of(self, mscale: float) -> float:
+        """Return ``0.1 * mscale * ln(factor) + 1``, and 1 where texts don't get longer."""
+        return 0.1 * mscale * math.log(self.factor) + 1.0 if self.factor > 1 else 1.0
 
 
 RotaryScaling: TypeAlias = LinearScaling | Llama3Scaling | YarnScaling

@@ -6,14 +6,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.model import named_activations
-from t5x_like.model.layers.attention import (
-    IN_BLOCKS,
-    Attention,
-    AttentionConfig,
-    AttentionImplementation,
-    KeysValues,
-)
+from t5x_like.model.layers.attend import KeysValues
+from t5x_like.model.layers.attention import Attention
+from t5x_like.model.layers.attention_implementations import IN_BLOCKS, AttentionImplementation
 from t5x_like.model.layers.kv_cache import LayerCache, between_beams, visible_beams, write_at
+from t5x_like.model.layers.latent_attention import AttentionSlot, LatentAttention
 from t5x_like.model.layers.local_attention import block_length, indices_in_blocks, local_attention
 from t5x_like.model.layers.masks import AttentionMask, as_mask, combine_masks, window_mask
 from t5x_like.model.layers.positions import DistanceBias, RelativeBias
@@ -64,7 +61,7 @@ class SelfAttention(NamedTuple):
       dropout_rate: Dropout of attention weights.
     """
 
-    attention: Attention
+    attention: Attention | LatentAttention
     relative_bias: RelativeBias | None
     transient_global: TransientGlobal | None
     dropout_rate: float
@@ -81,7 +78,8 @@ class SelfAttention(NamedTuple):
         config, has_globals = self.attention.config, self.transient_global is not None
         length = local_length(config, x.shape[1], context, has_globals=has_globals)
         if length is not None:
-            return self._locally(x, context, length, dropping), cache
+            assert isinstance(self.attention, Attention)
+            return self._locally(self.attention, x, context, length, dropping), cache
         keys_values = self.attention.project_keys_values(x, context.positions)
         if cache is not None:
             return self._step(x, context, cache, keys_values)
@@ -127,15 +125,20 @@ class SelfAttention(NamedTuple):
         return output.reshape(x.shape), cache
 
     def _locally(
-        self, x: Array, context: AttentionContext, length: int, dropping: dict[str, Any]
+        self,
+        attention: Attention,
+        x: Array,
+        context: AttentionContext,
+        length: int,
+        dropping: dict[str, Any],
     ) -> Float[Array, "B L D"]:
         assert context.segment_ids is not None
         global_keys_values = None
         if self.transient_global is not None:
             assert context.global_blocks is not None
-            global_keys_values = self.transient_global(x, self.attention, context.global_blocks)
+            global_keys_values = self.transient_global(x, attention, context.global_blocks)
         return local_attention(
-            self.attention,
+            attention,
             x,
             context.segment_ids,
             block_length=length,
@@ -163,7 +166,7 @@ class SelfAttention(NamedTuple):
 
 
 def local_length(
-    config: AttentionConfig, length: int, context: AttentionContext, *, has_globals: bool
+    config: AttentionSlot, length: int, context: AttentionContext, *, has_globals: bool
 ) -> int | None:
     """Return the length of local attention's blocks; ``None`` where attention is not cut into blocks.
 

@@ -254,9 +254,9 @@ class Stack(nnx.Module):
         """
 
         def empty(block: Block, layers: tuple[int, ...]) -> LayerCache:
-            attention = block.config.attention
-            shape = (len(layers), batch_size, attention.kv_heads, max_length, attention.head_dim)
-            own = KeyValueCache(jnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
+            widths = block.config.attention.cache_widths
+            shapes = [(len(layers), batch_size, heads, max_length, width) for heads, width in widths]
+            own = KeyValueCache(*(jnp.zeros(shape, dtype) for shape in shapes))
             if encoded is None:
                 return LayerCache(own, None)
             encode = jax.vmap(lambda block: block.cross_attention.project_keys_values(encoded))

@@ -7,7 +7,7 @@ from typing import Any, NoReturn, TypeVar
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.model.zoo.config_fields import ConfigFields, Field
 from t5x_like.model.zoo.model_tasks import ModelTask, class_of, label_fields, read_labels, task_of
-from t5x_like.model.zoo.weights import Weight
+from t5x_like.model.zoo.weights import Weight, WeightSource
 
 T5_SPECIAL_IDS: Mapping[str, int] = {"pad_token_id": 0, "eos_token_id": 1}
 
@@ -28,6 +28,8 @@ class Architecture:
       hugging_face_weights: Returns the weight table under Hugging Face's names.
       as_stored: Returns the configuration that the names of the stored arrays show, where the fields of a
         ``config.json`` leave it open; ``None`` where they don't.
+      separate: Returns files whose arrays are joined in another form of the same model as files with the names of
+        the table; ``None`` where there is one form.
       prefix: Begins weight names, except in files of a model without a head.
       other_prefixes: Begin weight names in files of some classes instead.
       unused_weights: Patterns of arrays in files that the model doesn't use.
@@ -45,6 +47,7 @@ class Architecture:
     to_hugging_face: Callable[[Any], dict[str, Any]]
     hugging_face_weights: Callable[[Any], tuple[Weight, ...]]
     as_stored: Callable[[Any, Collection[str]], Any] | None = None
+    separate: Callable[[WeightSource], WeightSource] | None = None
     prefix: str = ""
     other_prefixes: tuple[str, ...] = ()
     unused_weights: tuple[str, ...] = ()

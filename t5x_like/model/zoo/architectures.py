@@ -11,6 +11,7 @@ from t5x_like.model.zoo.albert import ALBERT
 from t5x_like.model.zoo.architecture import Architecture, unpublished
 from t5x_like.model.zoo.bart import BART
 from t5x_like.model.zoo.bert import BERT
+from t5x_like.model.zoo.deepseek_v3 import DEEPSEEK_V3
 from t5x_like.model.zoo.distilbert import DISTILBERT
 from t5x_like.model.zoo.electra import ELECTRA
 from t5x_like.model.zoo.electra_pretraining import ELECTRA_PRETRAINING
@@ -30,13 +31,16 @@ from t5x_like.model.zoo.longt5 import LONGT5
 from t5x_like.model.zoo.m2m_100 import M2M_100
 from t5x_like.model.zoo.mbart import MBART
 from t5x_like.model.zoo.mistral import MISTRAL
+from t5x_like.model.zoo.mixtral import MIXTRAL
 from t5x_like.model.zoo.modernbert import MODERNBERT
 from t5x_like.model.zoo.olmo2 import OLMO2
 from t5x_like.model.zoo.olmo3 import OLMO3
+from t5x_like.model.zoo.olmoe import OLMOE
 from t5x_like.model.zoo.openai_gpt import OPENAI_GPT
 from t5x_like.model.zoo.pegasus import PEGASUS
 from t5x_like.model.zoo.qwen2 import QWEN2
 from t5x_like.model.zoo.qwen3 import QWEN3
+from t5x_like.model.zoo.qwen3_moe import QWEN3_MOE
 from t5x_like.model.zoo.roberta import ROBERTA
 from t5x_like.model.zoo.smollm3 import SMOLLM3
 from t5x_like.model.zoo.spanbert import SPANBERT
@@ -49,10 +53,10 @@ from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    ALBERT, BART, BERT, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ENTITY_BERT, ERNIE, GEMMA, GEMMA2, GEMMA3,
-    GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100, MBART, MISTRAL, MODERNBERT, OLMO2,
-    OLMO3, OPENAI_GPT, PEGASUS, QWEN2, QWEN3, ROBERTA, SMOLLM3, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM,
-    TRANSFORMER, TRANSFO_XL, XLNET,
+    ALBERT, BART, BERT, DEEPSEEK_V3, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ENTITY_BERT, ERNIE, GEMMA,
+    GEMMA2, GEMMA3, GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100, MBART, MISTRAL,
+    MIXTRAL, MODERNBERT, OLMO2, OLMO3, OLMOE, OPENAI_GPT, PEGASUS, QWEN2, QWEN3, QWEN3_MOE, ROBERTA, SMOLLM3,
+    SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on
 

@@ -1,6 +1,6 @@
 """Decoders: shared configuration, heads, class names and weight tables."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal
 
@@ -154,7 +154,7 @@ def decoder_heads(
 
 def decoder_weights(
     decoder: DecoderConfig,
-    layer: Iterable[Weight],
+    layer: Iterable[Weight] | Callable[[int], Iterable[Weight]],
     *,
     tokens: str,
     lm_head: str = "lm_head",
@@ -167,7 +167,7 @@ def decoder_weights(
 
     Args:
       decoder: The model.
-      layer: Rows of one layer, with ``{layer}`` in their names.
+      layer: Rows of one layer, with ``{layer}`` in their names, or a function that returns them where layers differ.
       tokens: Name of the word embeddings.
       lm_head: Name of the output layer; a copy of the word embeddings where they are tied.
       positions: Name of learned position embeddings, where there are any.
@@ -211,12 +211,16 @@ def decoder_score_rows(
 
 
 def _stack_rows(
-    name: Literal["encoder", "decoder"], stack: StackConfig, layer: Iterable[Weight]
+    name: Literal["encoder", "decoder"],
+    stack: StackConfig,
+    layer: Iterable[Weight] | Callable[[int], Iterable[Weight]],
 ) -> list[Weight]:
     """Return the rows of all layers of a stack from those of one, for every slot of its pattern."""
-    layer, slots = list(layer), stack.layer_pattern.slots
+    same = [] if callable(layer) else list(layer)
     return [
-        row for slot, layers in enumerate(slots) for row in per_layer(f"{name}/layers/{slot}", layers, layer)
+        row
+        for slot, layers in enumerate(stack.layer_pattern.slots)
+        for row in per_layer(f"{name}/layers/{slot}", layers, layer(layers[0]) if callable(layer) else same)
     ]
 
 

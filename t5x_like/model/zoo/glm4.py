@@ -38,7 +38,7 @@ class Glm4Config(LlamaLikeConfig):
         return replace(super().attention(layer), in_bias=self.attention_bias)
 
 
-def _feed_forward_rows(config: Glm4Config) -> list[Weight]:
+def _feed_forward_rows(config: Glm4Config, _: int) -> list[Weight]:
     gated = ("feed_forward/gate/kernel", "feed_forward/up/kernel")
     halves = TRANSPOSED.then(split_columns(config.mlp_dim, config.mlp_dim))
     return [

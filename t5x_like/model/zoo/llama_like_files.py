@@ -41,11 +41,14 @@ def llama_like(
     write: Callable[[_ConfigT], Mapping[str, object]] = lambda _: {},
     num_kv_heads: int | None = None,
     activation: str = "hidden_act",
+    ignored: tuple[str, ...] = (),
     norms: Mapping[str, str] = PRE_NORMS,
-    feed_forward: Callable[[_ConfigT], Iterable[Weight]] | None = None,
+    attention: Callable[[_ConfigT], Iterable[Weight]] | None = None,
+    feed_forward: Callable[[_ConfigT, int], Iterable[Weight]] | None = None,
     rope: RopeReader | None = None,
     qa_prefix: str = "model.",
     special_ids: Mapping[str, int | tuple[int, ...]],
+    **others: Any,
 ) -> Architecture:
     """Return the record of a member of the family.
 
@@ -59,12 +62,15 @@ def llama_like(
       write: The inverse of ``read``. Its fields replace others of the same name.
       num_kv_heads: Key and value heads where a ``config.json`` has none; ``None`` is the number of query heads.
       activation: Hugging Face's field for it.
+      ignored: Hugging Face's fields that don't change the model.
       norms: Hugging Face's names of a layer's norms, by our paths.
-      feed_forward: Returns the rows of a feed-forward layer, where they are not Llama's.
+      attention: Returns the rows of self-attention, where they are not Llama's.
+      feed_forward: Returns the rows of the feed-forward layer of a layer, where they are not Llama's.
       rope: Returns the fields of rotary positions, given those of the file, those read, and the configuration's
         defaults; ``None`` where all layers have the same.
       qa_prefix: Begins weight names in the class for question answering.
       special_ids: Special ids where a ``config.json`` has none; see ``Architecture``.
+      **others: Further attributes of ``Architecture``.
     """
     defaults: dict[str, Any] = {field.name: field.default for field in dataclasses.fields(config_class)}
     plain = {**_FIELDS, **{name: name for name in own_fields}}
@@ -85,17 +91,21 @@ def llama_like(
             "activation": activation_field,
             **{path: Field(hf_name, defaults[path]) for path, hf_name in plain.items()},
         },
-        ignored=("attention_dropout",),
+        ignored=("attention_dropout", *ignored),
         written={"attention_dropout": 0.0, "pad_token_id": 0},
         read=read_all,
         write=lambda config: {**_write(config), **write(config)},
     )
 
     def weights(config: _ConfigT) -> tuple[Weight, ...]:
-        own = _feed_forward_rows(config) if feed_forward is None else feed_forward(config)
+        def layer_rows(layer: int) -> list[Weight]:
+            attended = _attention_rows(config) if attention is None else attention(config)
+            fed = feed_forward_rows(config) if feed_forward is None else feed_forward(config, layer)
+            return [*module_rows(norms, "model.layers.{layer}.", bias=False), *attended, *fed]
+
         rows = decoder_weights(
             config.decoder,
-            [*module_rows(norms, "model.layers.{layer}.", bias=False), *_attention_rows(config), *own],
+            layer_rows,
             tokens="model.embed_tokens",
             final_norm="model.norm",
             token_classifier="score",
@@ -113,8 +123,8 @@ def llama_like(
         model_types=(model_type or name,),
         prefix="model.",
         other_prefixes=() if qa_prefix == "model." else (qa_prefix,),
-        unused_weights=("*.rotary_emb.inv_freq",),
         special_ids=special_ids,
+        **{"unused_weights": ("*.rotary_emb.inv_freq",), **others},
     )
 
 
@@ -171,7 +181,8 @@ def _attention_rows(config: LlamaLikeConfig) -> list[Weight]:
     ]
 
 
-def _feed_forward_rows(config: LlamaLikeConfig) -> list[Weight]:
+def feed_forward_rows(config: LlamaLikeConfig) -> list[Weight]:
+    """Return the rows of Llama's feed-forward layer."""
     names = {f"feed_forward/{name}": f"{name}_proj" for name in ("gate", "up", "down")}
     return module_rows(names, "model.layers.{layer}.mlp.", bias=config.feed_forward.bias)
 

@@ -124,12 +124,18 @@ def _scaling_of(kind: str, fields: ConfigFields, max_position_embeddings: int) -
             )
         case "yarn":
             fields.must_be("truncate", True)
+            length = fields.take(original, max_position_embeddings)
+            # DeepSeek's code: null is how much longer texts are than those of pretraining.
+            is_null = "factor" in fields.config and fields.config["factor"] is None
+            longer = max_position_embeddings / length
             return YarnScaling(
-                factor=_positive(fields, "factor"),
-                original_max_position_embeddings=fields.take(original, max_position_embeddings),
+                factor=fields.take("factor", longer) if is_null else _positive(fields, "factor"),
+                original_max_position_embeddings=length,
                 beta_fast=_positive(fields, "beta_fast", 32.0),
                 beta_slow=_positive(fields, "beta_slow", 1.0),
                 attention_factor=fields.take("attention_factor", 0.0) or None,
+                mscale=fields.take("mscale", 0.0),
+                mscale_all_dim=fields.take("mscale_all_dim", 0.0),
             )
     raise ValueError(f"config.json: rope_type is {kind!r}; default, linear, llama3, yarn are supported")
 
@@ -190,5 +196,5 @@ def _scaling_fields(scaling: RotaryScaling) -> dict[str, Any]:
                 "beta_slow": scaling.beta_slow,
                 "original_max_position_embeddings": scaling.original_max_position_embeddings,
             }
-            factor = scaling.attention_factor
-            return fields if factor is None else {**fields, "attention_factor": factor}
+            optional = ("attention_factor", "mscale", "mscale_all_dim")
+            return {**fields, **{name: value for name in optional if (value := getattr(scaling, name))}}

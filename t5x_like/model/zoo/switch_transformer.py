@@ -4,12 +4,12 @@ With two experts for each token it is GShard's layer (Lepikhin et al. 2020, http
 """
 
 from dataclasses import replace
-from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
+from t5x_like.model.layers.router import SoftmaxRouter
 from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.zoo.architecture import unpublished
 from t5x_like.model.zoo.model_tasks import ModelTask
@@ -34,8 +34,8 @@ class SwitchTransformerConfig(T5LikeConfig):
     num_encoder_layers: int
     num_decoder_layers: int
     num_experts: int
-    num_experts_per_token: Literal[1, 2] = 1
-    capacity_factor: float = 1.25
+    num_experts_per_token: int = 1
+    capacity_factor: float | None = 1.25
     balance_weight: float = 0.01
     router_z_weight: float = 0.0
     sparse_step: int = 2
@@ -75,6 +75,7 @@ class SwitchTransformerConfig(T5LikeConfig):
             gated=one.gated,
             num_experts=self.num_experts,
             num_experts_per_token=self.num_experts_per_token,
+            router=SoftmaxRouter(norm_topk_prob=self.num_experts_per_token > 1),
             capacity_factor=self.capacity_factor,
             balance_weight=self.balance_weight,
             router_z_weight=self.router_z_weight,

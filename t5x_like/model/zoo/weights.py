@@ -71,6 +71,7 @@ class Weight(NamedTuple):
       transform: Conversion between both.
       copies: Further names under which files may repeat the array, as they do with tied weights.
       layers: For stacked layers, what replaces ``{layer}`` for each index of our leading axis.
+      num_experts: Experts that lie behind the layers along our second axis; ``{expert}`` stands for their numbers.
     """
 
     path: str | tuple[str, ...]
@@ -78,6 +79,12 @@ class Weight(NamedTuple):
     transform: WeightTransform = SAME
     copies: tuple[str, ...] = ()
     layers: tuple[int | str, ...] | None = None
+    num_experts: int | None = None
+
+    @property
+    def num_stacked(self) -> int:
+        """Number of leading axes of our parameter whose entries are published one by one."""
+        return 0 if self.layers is None else 1 if self.num_experts is None else 2
 
     @property
     def paths(self) -> tuple[str, ...]:
@@ -97,7 +104,9 @@ def per_layer(prefix: str, layers: tuple[int | str, ...], rows: Iterable[Weight]
 
 
 # Last parts of our paths that are norms; all other modules in a table are linear.
-_NORMS = frozenset({"norm", "final_norm", "query_norm", "key_norm", "before", "after", "final"})
+_NORMS = frozenset(
+    {"norm", "final_norm", "query_norm", "key_norm", "latent_norm", "before", "after", "final"}
+)
 
 
 def module_rows(names: Mapping[str, str], prefix: str = "", *, bias: bool = True) -> list[Weight]:
@@ -203,20 +212,23 @@ def write_weights(table: tuple[Weight, ...], params: Parameters) -> Iterator[tup
 
 def _written(weight: Weight, leaves: Mapping[str, object]) -> Iterator[tuple[str, np.ndarray]]:
     arrays = [np.asarray(leaves[path], np.float32) for path in weight.paths]
-    layers = [arrays] if weight.layers is None else zip(*arrays, strict=True)
-    for name, parts in zip(published_names(weight), layers, strict=True):
+    flat = [array.reshape(-1, *array.shape[weight.num_stacked :]) for array in arrays]
+    for name, parts in zip(published_names(weight), zip(*flat, strict=True), strict=True):
         yield name, np.asarray(weight.transform.write(*parts), order="C")
 
 
 def published_names(weight: Weight) -> list[str]:
-    """Return the names of published arrays in one row, in order of layers."""
+    """Return the names of published arrays in one row, in order of layers, and in each in order of experts."""
     if weight.layers is None:
         return [weight.hf_name]
-    return [weight.hf_name.format(layer=layer) for layer in weight.layers]
+    experts = range(1 if weight.num_experts is None else weight.num_experts)
+    return [
+        weight.hf_name.format(layer=layer, expert=expert) for layer in weight.layers for expert in experts
+    ]
 
 
 def _published_shape(weight: Weight, shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
-    own = [shapes[path] if weight.layers is None else shapes[path][1:] for path in weight.paths]
+    own = [shapes[path][weight.num_stacked :] for path in weight.paths]
     # Views of one number, which take no memory unless the transform joins them.
     return weight.transform.write(*(np.broadcast_to(np.float32(0), shape) for shape in own)).shape
 
@@ -285,11 +297,12 @@ def _unread(
         if weight.layers is None:
             name = chosen.get(weight.hf_name, weight.hf_name)
             return np.asarray(read_one(name)[index], np.float32, order="C")
-        names, inner = published_names(weight)[index[0]], index[1:]
-        sizes = [len(range(*cut.indices(size))) for cut, size in zip(inner, shape[1:], strict=True)]
-        stack = np.empty((len(names), *sizes), np.float32)
-        for layer, name in enumerate(names):
-            stack[layer] = read_one(name)[inner]
+        outer, inner = index[: weight.num_stacked], index[weight.num_stacked :]
+        sizes = [len(range(*cut.indices(size))) for cut, size in zip(index, shape, strict=True)]
+        names = np.array(published_names(weight), object).reshape(shape[: weight.num_stacked])[outer]
+        stack = np.empty(sizes, np.float32)
+        for place in np.ndindex(names.shape):
+            stack[place] = read_one(str(names[place]))[inner]
         return stack
 
     return LazyArray(shape, read, by_rows=weight.layers is not None)

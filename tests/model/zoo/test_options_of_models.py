@@ -55,6 +55,7 @@ OTHERS: dict[str, Any] = {
     "maxout_dims": (8, 8),
     "filters": ((1, 8), (2, 4)),
     "attention_pattern": ("local", "local"),
+    "mlp_only_layers": (1,),
     "layer_types": ("full_attention", "sliding_attention"),
     "rotated_layers": (False, True),
 }

@@ -15,6 +15,7 @@ from t5x_like.model.layers.rotary import Llama3Scaling
 from t5x_like.model.zoo.albert import AlbertConfig
 from t5x_like.model.zoo.bart import BartConfig
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.deepseek_v3 import DeepseekV3Config
 from t5x_like.model.zoo.distilbert import DistilBertConfig
 from t5x_like.model.zoo.electra import ElectraConfig
 from t5x_like.model.zoo.ernie import ErnieConfig
@@ -32,13 +33,16 @@ from t5x_like.model.zoo.longt5 import LongT5Config
 from t5x_like.model.zoo.m2m_100 import M2M100Config
 from t5x_like.model.zoo.mbart import MBartConfig
 from t5x_like.model.zoo.mistral import MistralConfig
+from t5x_like.model.zoo.mixtral import MixtralConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.model.zoo.olmo2 import Olmo2Config
 from t5x_like.model.zoo.olmo3 import Olmo3Config
+from t5x_like.model.zoo.olmoe import OlmoeConfig
 from t5x_like.model.zoo.openai_gpt import OpenAIGPTConfig
 from t5x_like.model.zoo.pegasus import PegasusConfig
 from t5x_like.model.zoo.qwen2 import Qwen2Config
 from t5x_like.model.zoo.qwen3 import Qwen3Config
+from t5x_like.model.zoo.qwen3_moe import Qwen3MoeConfig
 from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.model.zoo.smollm3 import SmolLM3Config
 from t5x_like.model.zoo.spanbert import SpanBertConfig
@@ -55,6 +59,7 @@ _SIZE: dict[str, Any] = {"vocab_size": VOCAB_SIZE, "model_dim": 32, "mlp_dim": 4
 _ONE: dict[str, Any] = {**_SIZE, "num_layers": 2, "dropout_rate": 0.1}
 _LEARNED: dict[str, Any] = {**_ONE, "max_position_embeddings": 16}
 _GROUPED: dict[str, Any] = {**_ONE, "num_kv_heads": 2}
+_EXPERTS: dict[str, Any] = {"num_experts": 4, "num_experts_per_token": 2, "router_z_weight": 0.001}
 _PAIR: dict[str, Any] = {
     **_SIZE,
     "head_dim": 6,
@@ -104,6 +109,19 @@ TINY: dict[str, Any] = {
     ),
     "bert": BertConfig(**_LEARNED),
     "bilstm": BiLSTMConfig(vocab_size=VOCAB_SIZE, model_dim=32, hidden_dim=24, dropout_rate=0.1),
+    "deepseek_v3": DeepseekV3Config(
+        **_ONE,
+        **_EXPERTS,
+        moe_mlp_dim=20,
+        first_k_dense_replace=1,
+        n_group=2,
+        topk_group=1,
+        q_lora_rank=16,
+        kv_lora_rank=12,
+        qk_nope_head_dim=8,
+        qk_rope_head_dim=4,
+        v_head_dim=6,
+    ),
     "distilbert": DistilBertConfig(**_LEARNED),
     "electra_discriminator": ElectraConfig(**_LEARNED, embed_dim=16),
     "electra_generator": ElectraConfig(**_LEARNED, embed_dim=16, task="masked_lm"),
@@ -140,13 +158,18 @@ TINY: dict[str, Any] = {
     "m2m_100": M2M100Config(**_TWO_STACKS),
     "mbart": MBartConfig(**_TWO_STACKS),
     "mistral": MistralConfig(**_GROUPED, sliding_window=4),
+    "mixtral": MixtralConfig(**_GROUPED, **_EXPERTS, sliding_window=4),
     "modernbert": ModernBertConfig(**_SIZE, num_layers=4, local_attention=4),
     "mt5": T5Config(**_PAIR),
     "olmo2": Olmo2Config(**_GROUPED),
     "olmo3": Olmo3Config(**_GROUPED, sliding_window=4, layer_types=("sliding_attention", "full_attention")),
+    "olmoe": OlmoeConfig(**_GROUPED, **_EXPERTS, clip_qkv=0.5),
     "pegasus": PegasusConfig(**_TWO_STACKS),
     "qwen2": Qwen2Config(**_GROUPED),
     "qwen3": Qwen3Config(**_GROUPED, head_dim=10),
+    "qwen3_moe": Qwen3MoeConfig(
+        **_GROUPED, **_EXPERTS, head_dim=10, moe_mlp_dim=20, mlp_only_layers=(0,), sliding_window=4
+    ),
     "rnn_seq2seq": RNNSeq2SeqConfig(
         vocab_size=VOCAB_SIZE,
         model_dim=32,
