@@ -28,6 +28,7 @@ WORDS = {
     "corpora": "a crawl to clean text",
     "model": "token ids to logits",
     "optimizers": "Adafactor, AdamW, Lion",
+    "audio": "recordings to features",
     "partitioning": "the device mesh and its rules",
     "batch": "the contract of text and model",
     "io": "files, buckets, workers",
@@ -40,7 +41,12 @@ WORDS = {
     "shapes": "dimension letters",
     "value_types": "values against annotations",
 }
-_ACCENTS = {"text": 0, "corpora": 0, "model": 1, "optimizers": 1, "training": 2, "evaluation": 2, "batch": 3}
+_ACCENTS = {
+    **dict.fromkeys(("text", "corpora", "audio"), 0),
+    **dict.fromkeys(("model", "optimizers"), 1),
+    **dict.fromkeys(("training", "evaluation"), 2),
+    "batch": 3,
+}
 
 
 def layers() -> list[list[str]]:

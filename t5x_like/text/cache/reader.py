@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from t5x_like.io.fingerprint_check import refuse_other
 from t5x_like.text.cache.cache_manifest import (
     REPAIR,
     Fingerprint,
@@ -14,7 +15,6 @@ from t5x_like.text.cache.cache_manifest import (
     lengths_name,
     read_checked,
     read_manifest,
-    refuse_other,
 )
 from t5x_like.text.cache.damage import check_sizes, find_damage, raise_damage
 from t5x_like.text.cache.record_encoding import decode, record_sizes

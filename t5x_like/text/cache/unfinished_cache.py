@@ -4,6 +4,7 @@ import logging
 from collections.abc import Sequence
 
 from t5x_like.io.files import as_path
+from t5x_like.io.fingerprint_check import refuse_other
 from t5x_like.io.progress import Progress
 from t5x_like.text.cache.cache_manifest import (
     MANIFEST,
@@ -15,7 +16,6 @@ from t5x_like.text.cache.cache_manifest import (
     read_checked,
     read_manifest,
     read_started,
-    refuse_other,
     write_started,
 )
 from t5x_like.text.cache.shards import CacheShard, finished_shard

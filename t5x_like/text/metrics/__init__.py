@@ -30,6 +30,7 @@ from t5x_like.text.metrics.generation_metrics import (
 from t5x_like.text.metrics.perplexity import perplexities
 from t5x_like.text.metrics.question_answering import cmrc, coqa, coqa_f1, span_squad, squad, trivia_qa
 from t5x_like.text.metrics.ranking import auc, rank_classification, score_auc, sklearn_metrics_wrapper
+from t5x_like.text.metrics.speech_metrics import character_error_rate, word_error_rate
 from t5x_like.text.metrics.structured_answers import joint_goal_em, logical_form_em, relation_f1
 
 __all__ = [
@@ -38,6 +39,7 @@ __all__ = [
     "argument_f1",
     "auc",
     "bleu",
+    "character_error_rate",
     "chunk_f1",
     "cmrc",
     "coqa",
@@ -69,4 +71,5 @@ __all__ = [
     "squad",
     "token_error_rate",
     "trivia_qa",
+    "word_error_rate",
 ]

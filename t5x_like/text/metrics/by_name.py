@@ -13,6 +13,7 @@ from t5x_like.text.metrics import (
     correlation,
     generation_metrics,
     question_answering,
+    speech_metrics,
 )
 from t5x_like.text.metrics.classification import Scores, require_as_many
 from t5x_like.value_types import fits
@@ -27,7 +28,10 @@ _OF_TEXT: dict[str, MetricFunction] = {
     "rouge": generation_metrics.rouge_mean,
     "squad": question_answering.squad,
     "trivia_qa": question_answering.trivia_qa,
+    "wer": speech_metrics.word_error_rate,
+    "cer": speech_metrics.character_error_rate,
 }
+_OF_SPEECH = ("wer", "cer")  # they need an extra
 _OF_CLASSES = ("f1", "macro_f1", "matthews_corrcoef")
 _OF_NUMBERS: dict[str, MetricFunction] = {
     "pearson_corrcoef": correlation.pearson_corrcoef,
@@ -72,7 +76,7 @@ _OF_REFERENCES = {
 OF_REFERENCES = tuple(_OF_REFERENCES)
 
 # Metrics for which lower is better.
-LOWER_IS_BETTER = frozenset({"token_error_rate"})
+LOWER_IS_BETTER = frozenset({"token_error_rate", *_OF_SPEECH})
 
 
 def class_metrics(num_classes: int) -> dict[str, MetricFunction]:
@@ -105,7 +109,7 @@ def check_metric(name: str | MetricFunction, classes: Sequence[str] = (), *, for
       for_head: Whether metrics of heads alone are allowed.
 
     Raises:
-      ValueError: The name is unknown, classes are missing, or the function has no name of its own.
+      ValueError: The name is unknown, classes or a library are missing, or the function has no name of its own.
     """
     if not isinstance(name, str):
         check_recordable(name, "metric")
@@ -119,6 +123,8 @@ def check_metric(name: str | MetricFunction, classes: Sequence[str] = (), *, for
         near = difflib.get_close_matches(name, names, n=1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(f"no metric {name!r}; {hint}There are {', '.join(names)}")
+    if name in _OF_SPEECH:
+        speech_metrics.require_jiwer()
     if name in _OF_CLASSES and len(classes) < 2:
         raise ValueError(f"metric {name!r} needs the classes: give label_words, or labels=('no', 'yes')")
     if name == "f1" and len(classes) != 2:
