@@ -10,6 +10,7 @@ from etils import epath
 from jax.sharding import Sharding, SingleDeviceSharding
 from jaxtyping import PyTree
 
+from t5x_like.checkpoints.local_steps import LocalSteps
 from t5x_like.checkpoints.state_names import name_leaves, nest
 from t5x_like.model.lazy_array import LazyArray
 
@@ -19,6 +20,7 @@ class ArrayStore:
 
     def __init__(self) -> None:
         self._checkpointer = None
+        self._copies = LocalSteps()
 
     def start_writing(self, directory: epath.Path, leaves: dict[str, Any]) -> None:
         """Start writing ``leaves``, and return when they are copied off the devices; their memory may be reused.
@@ -29,6 +31,7 @@ class ArrayStore:
           directory: New folder of the arrays.
           leaves: Arrays by name.
         """
+        directory = self._copies.to_write(directory)
         if any(isinstance(leaf, LazyArray) for leaf in leaves.values()):
             from t5x_like.checkpoints.lazy_array_writer import write_lazy_arrays  # imports Orbax
 
@@ -48,6 +51,7 @@ class ArrayStore:
         """Wait until all processes have written, and raise their errors."""
         if self._checkpointer:
             self._checkpointer.wait_until_finished()
+        self._copies.send()
 
     def read(self, directory: epath.Path, wanted: dict[str, Any]) -> dict[str, jax.Array]:
         """Read arrays by name.
@@ -70,7 +74,11 @@ class ArrayStore:
             restore_args=nest(arguments),
             partial_restore=True,
         )
-        arrays = name_leaves(self._open().restore(directory, args=request)) if arguments else {}
+        arrays = (
+            name_leaves(self._open().restore(self._copies.to_read(directory), args=request))
+            if arguments
+            else {}
+        )
         return {name: arrays[name] if name in arrays else _empty(leaf) for name, leaf in wanted.items()}
 
     def read_to_host(self, directory: epath.Path, name: str, like: PyTree) -> np.ndarray:
@@ -90,13 +98,14 @@ class ArrayStore:
             restore_args=nest({name: ocp.RestoreArgs(restore_type=np.ndarray)}),
             partial_restore=True,
         )
-        return name_leaves(self._open().restore(directory, args=request))[name]
+        return name_leaves(self._open().restore(self._copies.to_read(directory), args=request))[name]
 
     def close(self) -> None:
         """Wait for Orbax's threads and end them."""
         if self._checkpointer:
             self._checkpointer.close()
             self._checkpointer = None
+        self._copies.close()
 
     def _open(self) -> PyTree:
         if self._checkpointer is None:

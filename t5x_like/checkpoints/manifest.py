@@ -22,7 +22,7 @@ _CHUNK_BYTES = 8 * 2**20
 
 def write_manifest(directory: epath.Path) -> None:
     """Mark ``directory``, which is named by its step, as finished."""
-    files = {name: _fingerprint(path) for name, path in _walk(directory)}
+    files = {name: _fingerprint(path) for name, path in files_of(directory)}
     content = {"step": int(directory.name), "files": files}
     write_json(directory / MANIFEST, content | {"crc32": _checksum(content)})
 
@@ -55,7 +55,7 @@ def problem_in(directory: epath.Path) -> str | None:
         return f"its {MANIFEST} is damaged, or of an earlier version of t5x_like"
     if directory.name != str(step):
         return f"it is step {step} under another name"
-    present = dict(_walk(directory))
+    present = dict(files_of(directory))
     for name, fingerprint in expected.items():
         if name not in present:
             return f"its file {name} is missing"
@@ -67,10 +67,16 @@ def problem_in(directory: epath.Path) -> str | None:
     return None
 
 
-def _walk(directory: epath.Path, prefix: str = "") -> Iterator[tuple[str, epath.Path]]:
+def files_of(directory: epath.Path, prefix: str = "") -> Iterator[tuple[str, epath.Path]]:
+    """Yield name and path of each file below a step's folder except its manifest, in order of names.
+
+    Args:
+      directory: The step's folder, or one in it; local or in a bucket.
+      prefix: Begins the names.
+    """
     for path in sorted(directory.iterdir(), key=lambda path: path.name):
         if path.is_dir():
-            yield from _walk(path, f"{prefix}{path.name}/")
+            yield from files_of(path, f"{prefix}{path.name}/")
         elif prefix or (path.name != MANIFEST and not path.name.startswith(f".{MANIFEST}.")):
             yield f"{prefix}{path.name}", path
 

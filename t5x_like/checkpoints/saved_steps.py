@@ -4,8 +4,9 @@ from typing import Literal, NamedTuple
 
 from etils import epath
 
-from t5x_like.checkpoints.manifest import MANIFEST, is_finished
+from t5x_like.checkpoints.manifest import MANIFEST, files_of, is_finished
 from t5x_like.checkpoints.steps import finished_steps, list_steps, newest_whole, set_aside
+from t5x_like.io.files import changed_seconds
 
 
 class SavedStep(NamedTuple):
@@ -47,8 +48,8 @@ def _saved_step(path: epath.Path) -> SavedStep:
         name=path.name,
         step=int(path.name.partition(".")[0]),
         state=state if path.name.isdecimal() else "set aside",
-        num_bytes=sum((folder / name).stat().length for folder, _, names in path.walk() for name in names),
-        saved=(path / MANIFEST if is_finished(path) else path).stat().mtime,
+        num_bytes=sum(file.stat().length for _, file in files_of(path)),
+        saved=changed_seconds(path / MANIFEST if is_finished(path) else path),
     )
 
 

@@ -19,6 +19,7 @@ from t5x_like.gin_config.configuration import (
 )
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import PathLike, as_path
 from t5x_like.text.seqio_extra import INSTALL, missing_library
 
 # The tasks that come with t5x-like, for verbs that are given neither a gin file nor a module.
@@ -165,7 +166,7 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
     if not arguments.gin_file:
         if not arguments.checkpoint:
             raise UserError("say which weights: --checkpoint RUN_DIR, or a recipe by --gin_file")
-        home = Path(arguments.checkpoint)
+        home = as_path(arguments.checkpoint)
         if not (home / "experiment.json").is_file():
             hint = "a run directory has one; pass the directory that train was given as MODEL_DIR"
             raise UserError(
@@ -180,15 +181,15 @@ def use_saved_run(arguments: argparse.Namespace, template: str, **macros: str | 
     arguments.overrides = [*gin_macros(**macros), *search, *arguments.overrides]
 
 
-def _source_length(run: Path) -> int | None:
+def _source_length(run: PathLike) -> int | None:
     """Return the longest source of a generative encoder, whose rows have the target too; None for other runs."""
-    record = run / "experiment.json"
-    if not record.is_file() or ":MaskedTargets" not in record.read_text(encoding="utf-8", errors="replace"):
+    record = as_path(run) / "experiment.json"
+    if not record.is_file() or ":MaskedTargets" not in record.read_bytes().decode("utf-8", errors="replace"):
         return None
     return read_experiment_field(run, "train").source_length
 
 
-def read_experiment_field(run: Path | str, name: str) -> Any:
+def read_experiment_field(run: PathLike, name: str) -> Any:
     """Return a field of a run's ``Experiment``, such as ``evaluations``.
 
     Args:

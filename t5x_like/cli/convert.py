@@ -21,12 +21,14 @@ Memory holds one weight at a time (one layer's when importing, all layers' of on
 """
 
 import argparse
-from pathlib import Path
 from typing import Any
+
+from etils import epath
 
 from t5x_like.cli.arguments import add_module_argument, import_users_modules
 from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import as_path
 from t5x_like.text.vocabularies.opening import vocabulary_contents
 
 
@@ -98,7 +100,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Convert, and print what was written."""
-    target, arguments.source = Path(arguments.target), arguments.sources[0]
+    target, arguments.source = as_path(arguments.target), arguments.sources[0]
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UserError(
             f"--to {target} exists already; nothing was written", hint="give a new or an empty directory"
@@ -154,7 +156,7 @@ def _greedily(arguments: argparse.Namespace, last: int) -> list[str]:
 
 
 def _check_source(arguments: argparse.Namespace) -> None:
-    source = Path(arguments.source)
+    source = as_path(arguments.source)
     if arguments.vocabulary and not (source / "options.json").is_file():
         raise UserError(
             f"--vocabulary is for ELMo's published weights, and --from {arguments.source} has no options.json",
@@ -202,7 +204,7 @@ def _check_source(arguments: argparse.Namespace) -> None:
         raise UserError("--license is for the model card of --export hf", hint="leave it out")
     if arguments.export == "peft" and arguments.dtype:
         raise UserError("--dtype is not for --export peft: adapters are float32", hint="leave it out")
-    if not arguments.export and not keeps and (Path(arguments.source) / "model.json").is_file():
+    if not arguments.export and not keeps and (as_path(arguments.source) / "model.json").is_file():
         raise UserError(
             f"--from {arguments.source} is a run already",
             hint="to write Hugging Face's format add --export hf",
@@ -210,7 +212,7 @@ def _check_source(arguments: argparse.Namespace) -> None:
 
 
 def _check_base(arguments: argparse.Namespace) -> None:
-    is_adapter = not arguments.export and (Path(arguments.source) / "adapter_config.json").is_file()
+    is_adapter = not arguments.export and (as_path(arguments.source) / "adapter_config.json").is_file()
     if is_adapter and not arguments.base:
         raise UserError(
             f"--from {arguments.source} is an adapter of PEFT",
@@ -261,7 +263,7 @@ def _check_makes_run(arguments: argparse.Namespace) -> None:
             f"{other} is not for {flag}, which writes a run", hint="use it on that run in a second command"
         )
     for source in arguments.sources:
-        if not (Path(source) / "model.json").is_file():
+        if not (as_path(source) / "model.json").is_file():
             raise UserError(f"--from {source} is not a run directory: it has no model.json")
     if arguments.average == "moving":
         if len(arguments.sources) > 1:
@@ -274,7 +276,7 @@ def _check_makes_run(arguments: argparse.Namespace) -> None:
         )
 
 
-def _export(arguments: argparse.Namespace, target: Path) -> None:
+def _export(arguments: argparse.Namespace, target: epath.Path) -> None:
     # These import JAX.
     from t5x_like.pretrained import (
         conversion,

@@ -12,7 +12,6 @@ t5x-like evaluate --gin_file=gin/recipes/quickstart/evaluate.gin --set CHECKPOIN
 import argparse
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from t5x_like.cli.arguments import (
@@ -29,6 +28,7 @@ from t5x_like.cli.flag_values import FlagValues
 from t5x_like.evaluation.overruled_settings import overruled
 from t5x_like.gin_config.configuration import Configuration
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import as_path
 from t5x_like.partitioning.processes import initialize_processes
 from t5x_like.reports.score_tables import run_table
 
@@ -65,7 +65,7 @@ def _wants_suite(arguments: argparse.Namespace) -> bool:
         raise UserError(
             f"--{flags[0]} is for benchmarks", hint="add --recipe glue, --recipe super_glue or --tasks TASK …"
         )
-    folder = Path(arguments.checkpoint)
+    folder = as_path(arguments.checkpoint)
     is_hugging_face = (folder / "config.json").is_file() and not (folder / "model.json").is_file()
     if arguments.checkpoint and (is_hugging_face or folder.is_file()):
         raise UserError(
@@ -109,10 +109,10 @@ def own_evaluation(arguments: argparse.Namespace) -> Any:
 
 def _evaluates_head(checkpoint: str) -> bool:
     """Return True if a run's own configuration evaluates a head, or trains a reward model."""
-    record = Path(checkpoint) / "experiment.json"
+    record = as_path(checkpoint) / "experiment.json"
     if not checkpoint or not record.is_file():
         return False
-    text = record.read_text(encoding="utf-8", errors="replace")
+    text = record.read_bytes().decode("utf-8", errors="replace")
     return ":HeadEvaluation" in text or ":RewardModel" in text
 
 

@@ -187,7 +187,7 @@ def run_suite(arguments: argparse.Namespace) -> int:
             return 0
         scores = suite.evaluate_suite(settings, for_server=bool(arguments.submission))
     except KeyboardInterrupt:
-        if Path(settings.output_dir).exists():
+        if as_path(settings.output_dir).exists():
             print(
                 f"the answers so far are in {settings.output_dir}; the same command continues",
                 file=sys.stderr,

@@ -11,7 +11,6 @@ import argparse
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -35,6 +34,7 @@ from t5x_like.cli.prediction_tables import (
 )
 from t5x_like.evaluation.judgments import Judge
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.files import as_path
 from t5x_like.io.text_encoding import windows_remedy
 
 
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if not (arguments.checkpoint or arguments.gin_file):
         raise UserError("say which weights: CHECKPOINT, a run or a Hugging Face directory")
-    is_run = bool(arguments.gin_file) or (Path(arguments.checkpoint) / "experiment.json").is_file()
+    is_run = bool(arguments.gin_file) or (as_path(arguments.checkpoint) / "experiment.json").is_file()
     if is_run:
         return _run_of_task(arguments, table)
     if arguments.task or arguments.ensemble or arguments.overrides or arguments.method:
@@ -153,7 +153,7 @@ def open_judge(directory: str, *, batch_size: int | None) -> Judge:
     add_arguments(parser)
     settings: dict[str, Any] = {"checkpoint": directory, "batch_size": batch_size, "overrides": []}
     arguments = parser.parse_args([], argparse.Namespace(**settings))
-    prediction = run_prediction(arguments) if (Path(directory) / "experiment.json").is_file() else None
+    prediction = run_prediction(arguments) if (as_path(directory) / "experiment.json").is_file() else None
     return _predicted_rows().judge_of(arguments, prediction)
 
 

@@ -8,7 +8,6 @@ t5x-like train --model_dir runs/pretrain --set RunConfig.total_steps=2000    and
 import argparse
 import json
 import sys
-from pathlib import Path
 
 from t5x_like.cli.arguments import (
     EXPERIMENT,
@@ -19,6 +18,7 @@ from t5x_like.cli.arguments import (
 )
 from t5x_like.cli.number_types import non_negative
 from t5x_like.gin_config.recorded_values import with_values
+from t5x_like.io.files import as_path
 from t5x_like.partitioning.processes import initialize_processes
 
 DIVERGED = 3
@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Return 0 after the last step, 130 if the run was asked to stop and has saved, or 3 if its numbers broke."""
     experiment, text, notes = None, "", []
-    home = Path(arguments.model_dir or "")
+    home = as_path(arguments.model_dir or "")
     if arguments.gin_file or not (arguments.model_dir and (home / "experiment.json").is_file()):
         loaded = load_configuration(arguments, EXPERIMENT)
         if arguments.dry_run:

@@ -19,6 +19,11 @@ MAX_JSON_BYTES = 256 * 2**20  # the largest tokenizer.json that is published has
 MAX_JSON_DEPTH = 64
 _BUCKET_LIBRARIES = {"gs": "gcsfs", "s3": "s3fs"}
 
+# etils reads every bucket by TensorFlow where that is installed, and TensorFlow knows no s3://. etils looks at this
+# variable once, at its first path.
+if any(map(importlib.util.find_spec, _BUCKET_LIBRARIES.values())):
+    os.environ.setdefault("EPATH_USE_TF", "0")
+
 
 def as_path(path: PathLike) -> epath.Path:
     """Return a path object for a local path or a bucket (``gs://…``, ``s3://…``).
@@ -30,15 +35,40 @@ def as_path(path: PathLike) -> epath.Path:
     if separator and scheme in _BUCKET_LIBRARIES and not _reads_buckets(scheme):
         library = _BUCKET_LIBRARIES[scheme]
         raise ValueError(
-            f"{os.fspath(path)}: buckets need {library}: pip install {library}. TensorFlow reads them, too: "
-            "pip install 't5x-like[seqio]'"
+            f"{os.fspath(path)}: {scheme}:// needs {library}: pip install {library}"
+            + (". TensorFlow reads it, too: pip install 't5x-like[seqio]'" if _tensorflow_reads(scheme) else "")
         )
     return epath.Path(path)
 
 
 @functools.cache
 def _reads_buckets(scheme: str) -> bool:
-    return any(importlib.util.find_spec(name) for name in (_BUCKET_LIBRARIES[scheme], "tensorflow"))
+    if importlib.util.find_spec(_BUCKET_LIBRARIES[scheme]):
+        import fsspec.config
+
+        # Kept listings would hide what other processes write.
+        fsspec.config.conf.setdefault(scheme, {}).setdefault("use_listings_cache", False)
+        return True
+    return _tensorflow_reads(scheme) and importlib.util.find_spec("tensorflow") is not None
+
+
+def _tensorflow_reads(scheme: str) -> bool:
+    return scheme == "gs" and os.environ.get("EPATH_USE_TF") != "0"
+
+
+def changed_seconds(path: PathLike) -> float:
+    """Return the time of a file's last change, in seconds since 1970.
+
+    Args:
+      path: Local file or one in a bucket.
+    """
+    file = as_path(path)
+    seconds = file.stat().mtime
+    if seconds or "://" not in os.fspath(path):
+        return seconds
+    import fsspec  # etils looks for the time under a name that gcsfs and s3fs don't use
+
+    return fsspec.url_to_fs(os.fspath(path))[0].modified(os.fspath(path)).timestamp()
 
 
 def write_text(path: PathLike, text: str) -> None:
@@ -54,11 +84,16 @@ def write_text(path: PathLike, text: str) -> None:
 def write_bytes(path: PathLike, content: bytes) -> None:
     """Write bytes atomically: to a temporary file in the same folder, which is then renamed.
 
+    Buckets show a file when it has been received as a whole.
+
     Args:
       path: Local file or one in a bucket.
       content: Whole content.
     """
     target = as_path(path)
+    if "://" in os.fspath(path):
+        target.write_bytes(content)
+        return
     target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
     try:

@@ -55,6 +55,12 @@ def files_below(folder: str | os.PathLike[str], pattern: str) -> list[str]:
     return sorted(os.fspath(path) for path in anchor.glob(pattern))
 
 
+def names_in(folder: str | os.PathLike[str]) -> list[str]:
+    """Return the names of what lies in a folder, sorted; buckets have no empty folders, and none is an empty one."""
+    home = as_path(folder)
+    return sorted(path.name for path in home.iterdir()) if home.exists() else []
+
+
 def _expand(pattern: str) -> list[str]:
     if "://" in pattern:
         anchor, _, rest = pattern.partition("://")

@@ -2,8 +2,6 @@
 
 import logging
 import math
-import shutil
-import uuid
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -13,6 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from t5x_like.io.bucket_copies import new_folder, refuse_filled
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_text
 from t5x_like.model import parameters
@@ -275,14 +274,11 @@ def write_hugging_face(
     scale = common_scale(card.scales, config, params) if card is not None and dtype == "float32" else None
     if card is not None and scale is not None:
         card, params = replace(card, scales={}), in_scale(params, source=scale, target=UNSCALED)
-    if target.exists() and any(target.iterdir()):
-        raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
+    refuse_filled(target)
     architecture = architecture_of(config)
     table = _table_to_write(architecture, config)
     shapes = published_shapes(table, params)
-    temporary = target.parent / f".{target.name}.{uuid.uuid4().hex[:8]}"
-    temporary.mkdir(parents=True)
-    try:
+    with new_folder(target) as temporary:
         weights = write_weights(table, params)
         write_safetensors(temporary, weights, shapes, dtype=dtype, max_shard_bytes=max_shard_bytes)
         merged = _merged_fields(architecture, config, fields or {}, special_ids) | {"torch_dtype": dtype}
@@ -299,11 +295,6 @@ def write_hugging_face(
             write_json(temporary / name, content)
         for name, content in (companions or {}).items():
             (temporary / name).write_bytes(content)
-        if target.exists():
-            target.rmdir()
-        temporary.rename(target)
-    finally:
-        shutil.rmtree(temporary, ignore_errors=True)
 
 
 def _padded_by(pad: int | None, config: Any, params: Parameters) -> tuple[Any, Any]:

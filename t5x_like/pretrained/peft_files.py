@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from safetensors.numpy import save_file
 
+from t5x_like.io.bucket_copies import refuse_filled
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
@@ -157,8 +158,7 @@ def write_peft(
       ValueError: PEFT can't express the adapter, or ``directory`` is not empty.
     """
     target = as_path(directory)
-    if target.exists() and any(target.iterdir()):
-        raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
+    refuse_filled(target)
     method = METHODS.get(type(config.adapter))
     if method is None:
         names = ", ".join(kind.__name__ for kind in METHODS)

@@ -13,6 +13,7 @@ import numpy as np
 from etils import epath
 from safetensors import SafetensorError, safe_open
 
+from t5x_like.io.bucket_copies import LocalFiles
 from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.value_types import fits
 
@@ -47,6 +48,7 @@ class SafetensorsReader:
     def __init__(self, directory: PathLike, file: str = _ONE_FILE):
         self._directory = as_path(directory)
         self._one_file = file
+        self._local = LocalFiles(self._directory)
         self._file_of = self._find()
 
     @staticmethod
@@ -93,7 +95,7 @@ class SafetensorsReader:
     def _open(self, file: str) -> Iterator[Any]:
         path = self._directory / file
         try:
-            with safe_open(path, framework="numpy") as opened:
+            with safe_open(self._local.path(file), framework="numpy") as opened:
                 yield opened
         except SafetensorError as error:
             raise ValueError(f"{path} {_advice(path)} ({error})") from error

@@ -3,10 +3,9 @@
 import math
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from t5x_like.io.files import read_jsonl
+from t5x_like.io.files import as_path, read_jsonl
 from t5x_like.reports.svg_figure import COLORS, FAINT, INK, svg_figure
 
 PathLike = str | os.PathLike[str]
@@ -38,7 +37,7 @@ def read_curves(run_directory: PathLike) -> list[Curve]:
     Raises:
       ValueError: The run logged no loss.
     """
-    path = Path(run_directory) / "metrics.jsonl"
+    path = as_path(run_directory) / "metrics.jsonl"
     curves = curves_of(read_jsonl(path))
     if not curves:
         raise ValueError(f"{path} has no line of the split 'train' or 'validation/…' with a loss")

@@ -13,7 +13,7 @@ from t5x_like.evaluation.scores_file import (
     read_predictions,
     read_scores,
 )
-from t5x_like.io.files import write_text
+from t5x_like.io.files import as_path, write_text
 from t5x_like.reports.published_scores import published_for
 from t5x_like.reports.rendering import Tile, number, render, words
 from t5x_like.text.benchmarks.suites import SUITES
@@ -79,7 +79,7 @@ def write_evaluation_report(directory: PathLike, *, num_worst: int = 6) -> str:
                 "worst": wrong[:num_worst],
             }
         )
-    output = Path(directory) / "report.html"
+    output = as_path(directory) / "report.html"
     html = render(
         "evaluation_report.html.j2",
         title=f"{Path(scores['checkpoint']).name or scores['checkpoint']} on {_benchmarks(tasks)}",

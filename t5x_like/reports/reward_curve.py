@@ -1,10 +1,9 @@
 """Rewards of a run's own answers: their curve against the divergence from the reference, and samples."""
 
 import os
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from t5x_like.io.files import read_jsonl
+from t5x_like.io.files import as_path, read_jsonl
 from t5x_like.reports.svg_figure import COLORS, INK, svg_figure
 
 PathLike = str | os.PathLike[str]
@@ -30,7 +29,7 @@ def read_rewards(run_directory: PathLike) -> RewardCurve | None:
     """Return the rewards that a run has logged; None for a run without answers of its own."""
     lines = [
         line
-        for line in read_jsonl(Path(run_directory) / "metrics.jsonl")
+        for line in read_jsonl(as_path(run_directory) / "metrics.jsonl")
         if line["split"] == "train" and line.get("reward") is not None
     ]
     if not lines:
@@ -45,7 +44,7 @@ def read_rewards(run_directory: PathLike) -> RewardCurve | None:
 
 def read_samples(run_directory: PathLike) -> list[dict[str, Any]]:
     """Return the answers that a run has kept, of its first and of its last such step."""
-    files = sorted((Path(run_directory) / _SAMPLES).glob("*.jsonl"))
+    files = sorted((as_path(run_directory) / _SAMPLES).glob("*.jsonl"))
     return [row for file in dict.fromkeys([*files[:1], *files[-1:]]) for row in read_jsonl(file)]
 
 

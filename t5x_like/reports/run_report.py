@@ -3,13 +3,12 @@
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from t5x_like.evaluation.judgments import WIN_RATE, read_win_rate
 from t5x_like.evaluation.scores_file import Entry, Row, is_right, read_predictions, read_scores
 from t5x_like.io.damaged_files import refusing_damage
-from t5x_like.io.files import read_jsonl, write_text
+from t5x_like.io.files import as_path, read_jsonl, write_text
 from t5x_like.reports.curves import Curve, draw_loss_curves, read_curves
 from t5x_like.reports.machine import describe_machine
 from t5x_like.reports.rendering import Tile, number, render, words
@@ -101,9 +100,9 @@ class RunReport:
         metrics = [(run.directory, "metrics.jsonl") for run in self.runs]
         win_rates = [(directory, WIN_RATE) for directory in self.win_rates]
         for directory, name in [*metrics, (self.evaluation, "scores.json"), *win_rates]:
-            if not (Path(directory) / name).is_file():
+            if not (as_path(directory) / name).is_file():
                 raise ValueError(f"{directory} has no {name}: nothing to report on; did it run?")
-        with refusing_damage(Path(self.evaluation) / "scores.json"):
+        with refusing_damage(as_path(self.evaluation) / "scores.json"):
             tasks = read_scores(self.evaluation)["tasks"]
             scores = list(self._scores(tasks))
             predictions = {task: _shown(read_predictions(self.evaluation, task)) for task in tasks}
@@ -147,7 +146,7 @@ class RunReport:
 
 def _described(run: ReportedRun) -> dict[str, object]:
     """Return the values that the template shows of a run."""
-    with refusing_damage(Path(run.directory) / "metrics.jsonl"):
+    with refusing_damage(as_path(run.directory) / "metrics.jsonl"):
         return _values_of(run)
 
 
@@ -177,7 +176,7 @@ def _comparable_entropy(run: ReportedRun, curves: Sequence[Curve]) -> float | No
     """Return the entropy, or None for a mixture: it can't be compared with the loss of one of its tasks."""
     if sum(curve.held_out for curve in curves) != 1:
         return None
-    lines = read_jsonl(Path(run.directory) / "metrics.jsonl")
+    lines = read_jsonl(as_path(run.directory) / "metrics.jsonl")
     logged = [line["unigram_entropy"] for line in lines if "unigram_entropy" in line]
     return run.unigram_entropy if run.unigram_entropy is not None or not logged else logged[-1]
 

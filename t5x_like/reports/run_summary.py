@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple
 from etils import epath
 
 from t5x_like.checkpoints.steps import absolute, find_checkpoints, finished_steps
-from t5x_like.io.files import PathLike, as_path, read_json
+from t5x_like.io.files import PathLike, as_path, changed_seconds, read_json
 from t5x_like.io.writer_lock import current_writer
 from t5x_like.reports.metrics_log import METRICS, MetricsLog, held_out_scores, read_log
 from t5x_like.reports.score_tables import lower_is_better
@@ -177,7 +177,7 @@ def summarize_run(directory: PathLike, name: str | None = None) -> RunSummary:
         log=log,
         steps=tuple(steps),
         writer=current_writer(os.fspath(home)),
-        changed=max(file.stat().mtime for file in files if file.exists()),
+        changed=max(changed_seconds(file) for file in files if file.exists()),
         notes=tuple(notes),
     )
 

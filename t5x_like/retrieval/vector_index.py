@@ -20,6 +20,7 @@ from safetensors.numpy import save
 
 from t5x_like.io.damaged_files import refusing_damage
 from t5x_like.io.files import PathLike, as_path, json_object, read_json, write_bytes, write_json
+from t5x_like.io.paths import names_in
 from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.retrieval.exact_search import search_exactly
 from t5x_like.retrieval.passages import Passage, PassageLength, as_rows, cut_passages
@@ -162,7 +163,7 @@ def _identity(embedder: TextEmbedder, settings: IndexSettings) -> dict[str, Any]
 def _check_folder(home: epath.Path, identity: dict[str, Any]) -> None:
     """Refuse a folder of something else, or an index with other settings; queries' prompt may change."""
     if not (home / _INFO).exists():
-        others = sorted(path.name for path in home.iterdir() if not path.name.startswith("."))
+        others = [name for name in names_in(home) if not name.startswith(".")]
         if others:
             raise ValueError(
                 f"{home} is no index, and has {', '.join(others[:5])}; give a new or empty folder"

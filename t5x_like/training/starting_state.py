@@ -6,6 +6,7 @@ from typing import Any
 from jax.sharding import Mesh
 
 from t5x_like.checkpoints.checkpoints import Checkpoints
+from t5x_like.checkpoints.local_steps import refuse_several_writers
 from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.frozen_weights import (
     FrozenRecord,
@@ -47,6 +48,7 @@ def starting_state(
       FileNotFoundError: ``from_step`` is not saved.
       ValueError: Weights can't be read, or don't fit.
     """
+    refuse_several_writers(checkpoints.directory)
     model: Any = experiment.model
     has_frozen = bool(plan.abstract["frozen"])
     if checkpoints.latest_step() is not None or from_step is not None:

@@ -20,6 +20,7 @@ from t5x_like.corpora.building.stage_runner import clear_partial_files, run_stag
 from t5x_like.corpora.building.stages import is_done, stages_of, tasks_of
 from t5x_like.io.beam_runner import RunAll
 from t5x_like.io.files import as_path, read_json, write_json
+from t5x_like.io.paths import names_in
 from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.nested_values import one_or_several
 
@@ -142,7 +143,7 @@ def _begin(planned: BuildPlan, requested: Mapping[str, Any], batches: Sequence[I
         clear_partial_files(folder)
         write_json(started, requested)
         return
-    foreign = sorted(path.name for path in as_path(folder).iterdir() if path.name != WORK)
+    foreign = [name for name in names_in(folder) if name != WORK]
     if foreign:
         raise ValueError(
             f"{folder} holds other files ({', '.join(foreign[:3])}); choose another output, or empty it"

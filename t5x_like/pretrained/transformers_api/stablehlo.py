@@ -7,6 +7,7 @@ import jax.export
 import jax.numpy as jnp
 import numpy as np
 
+from t5x_like.io.bucket_copies import refuse_filled
 from t5x_like.io.files import PathLike, as_path, write_bytes, write_json
 from t5x_like.model import parameters
 from t5x_like.model.automatic_choices import any_platform
@@ -58,8 +59,7 @@ def export_stablehlo(
         that are prepared outside of the model.
     """
     target = as_path(directory)
-    if target.exists() and any(target.iterdir()):
-        raise ValueError(f"{target} is not empty; nothing was written. Give a new directory")
+    refuse_filled(target)
     decoder_length = length if decoder_length is None else decoder_length
     sizes = {"length": length, "decoder_length": decoder_length}
     sizes |= {} if batch_size is None else {"batch_size": batch_size}

@@ -8,7 +8,7 @@ import os
 
 import google_crc32c
 
-from t5x_like.io.files import as_path
+from t5x_like.io.files import as_path, changed_seconds
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
 from t5x_like.text.tasks.file_task import FileTask
@@ -51,7 +51,7 @@ def _of_files(task: FileTask[object], split: str) -> dict[str, str]:
 
 
 @functools.lru_cache(maxsize=65536)
-def _checksum(file: str, size: int, changed: int) -> str:
+def _checksum(file: str, size: int, changed: float) -> str:
     del size, changed  # part of the key: a changed file is read again
     checksum = 0
     with as_path(file).open("rb") as stream:
@@ -60,9 +60,9 @@ def _checksum(file: str, size: int, changed: int) -> str:
     return f"{checksum:08x}"
 
 
-def _changed(file: str) -> int:
+def _changed(file: str) -> float:
     """Return the time of the last change; of local files in nanoseconds."""
-    return as_path(file).stat().mtime if "://" in file else os.stat(file).st_mtime_ns
+    return changed_seconds(file) if "://" in file else os.stat(file).st_mtime_ns
 
 
 def _absolute(file: str) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from t5x_like.io.files import as_path
 from t5x_like.io.fingerprint_check import refuse_other
+from t5x_like.io.paths import names_in
 from t5x_like.io.progress import Progress
 from t5x_like.text.cache.cache_manifest import (
     MANIFEST,
@@ -81,7 +82,7 @@ def start_cache(directory: str, contents: CacheContents) -> None:
             {**contents.identity, "sharding": contents.sharding},
             what_to_do=f"It is unfinished. {_OTHER}.",
         )
-    names = sorted(path.name for path in as_path(directory).iterdir())
+    names = names_in(directory)
     foreign = [name for name in names if not name.startswith(".") and name != STARTS_WORD]
     if started is None and foreign:
         raise ValueError(f"{directory} holds other files ({', '.join(foreign[:3])}); choose another output")

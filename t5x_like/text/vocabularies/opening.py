@@ -8,7 +8,7 @@ from typing import NamedTuple
 from etils import epath
 
 from t5x_like.configuration_names import config_function
-from t5x_like.io.files import as_path, read_json
+from t5x_like.io.files import as_path, changed_seconds, read_json
 from t5x_like.io.paths import find_file
 from t5x_like.text.vocabularies.added_tokens import ordinary_contents
 from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
@@ -158,9 +158,7 @@ def _stamps(path: str) -> tuple[_Stamp, ...]:
     main = _main_file(path) if vocabulary.is_dir() else vocabulary
     names = () if is_gguf(main) else _COMPANIONS
     files = [main] + [folder / name for name in names if name != main.name and (folder / name).exists()]
-    return tuple(
-        _Stamp(os.fspath(file), float(info.mtime), info.length) for file in files for info in [file.stat()]
-    )
+    return tuple(_Stamp(os.fspath(file), changed_seconds(file), file.stat().length) for file in files)
 
 
 def _main_file(directory: str) -> epath.Path:
