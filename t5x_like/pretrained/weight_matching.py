@@ -36,7 +36,7 @@ def match(
       table: Weights of the model and their names in such files.
       source: Files to match.
       prefixes: Prefixes of names in files of models with a head.
-      unused: Patterns of names without a meaning.
+      unused: Patterns of names without a meaning, where the table has none of them.
       of_other_heads: Names of heads that this model doesn't have.
       head_shapes: Shapes that the heads need, by name.
     """
@@ -46,10 +46,10 @@ def match(
     name_of: dict[str, str] = {}
     idle = []
     for name in source.shapes:
-        if any(fnmatch.fnmatchcase(name, pattern) for pattern in unused):
-            continue
         spellings = _spellings(name, prefixes)
         known = next((known for known in spellings if known in wanted), None)
+        if known is None and any(fnmatch.fnmatchcase(name, pattern) for pattern in unused):
+            continue
         is_other = known is None and any(spelling in others for spelling in spellings)
         if is_other or (head_shapes or {}).get(known or "", source.shapes[name]) != source.shapes[name]:
             idle.append(name)

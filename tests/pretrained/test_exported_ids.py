@@ -87,6 +87,10 @@ def test_a_run_is_exported_with_the_special_ids_of_its_tokenizer(
     size = 259 if "bytes" in run.name else len(PIECES)
     checkpoint = opened(run, replace(MODELS[name], vocab_size=size))
     special = checkpoint.tokenizer.special
+    if name == "mpnet" and special.pad != 1:
+        with pytest.raises(ValueError, match="padding has id 0 can't be written"):
+            written(checkpoint, tmp_path / "export")
+        return
     fields = written(checkpoint, tmp_path / "export")
     expected = {role: getattr(special, role) for role in ROLES}
     if checkpoint.family == "decoder":

@@ -30,13 +30,24 @@ class PoolerConfig:
         2017, §4).
       norm: Norm of the vector; ``None`` for none.
       transform: Layer on the vector; ``None`` for none.
+      transform_tokens: The layer is on each token, before pooling.
       dropout_rate: Dropout of the transform's input.
     """
 
     pooling: Literal["first", "first_real", "last", "mean", "concat", "self_attentive"] = "first"
     norm: NormConfig | None = None
     transform: TransformConfig | None = None
+    transform_tokens: bool = False
     dropout_rate: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.transform_tokens and (
+            self.transform is None or self.pooling in ("concat", "self_attentive") or self.norm is not None
+        ):
+            raise ValueError(
+                f"transform_tokens with pooling={self.pooling!r}, transform={self.transform} and norm={self.norm}; "
+                "give a transform, no norm, and a pooling that keeps the width"
+            )
 
     def pooled_dim(self, model_dim: int) -> int:
         """Return the width of the vector before the transform."""
@@ -73,7 +84,19 @@ class Pooler(nnx.Module):
         """Pool each row; padding, where segment ids are 0, is ignored except by ``"first"``."""
         if segment_ids is None or self.config.pooling == "first":
             segment_ids = jnp.ones(x.shape[:2], jnp.int32)
-        pooled = self._pool(x, segment_ids > 0)
+        if self.config.transform_tokens:
+            return self._pool(self.finished(x, dropout_key=dropout_key), segment_ids > 0)
+        return self.finished(self._pool(x, segment_ids > 0), dropout_key=dropout_key)
+
+    def finished(
+        self, pooled: Float[Array, "*rows D"], *, dropout_key: Key[Array, ""] | None = None
+    ) -> Float[Array, "*rows E"]:
+        """Return pooled vectors, normalized and transformed.
+
+        Args:
+          pooled: Vectors before the norm.
+          dropout_key: ``None`` for no dropout.
+        """
         pooled = pooled if self.norm is None else self.norm(pooled)
         pooled = dropout(pooled, self.config.dropout_rate, dropout_key)
         return pooled if self.transform is None else self.transform(pooled)

@@ -21,16 +21,23 @@ class RelativeBuckets:
     Attributes:
       num_buckets: Number of buckets.
       max_distance: Distance from which on all keys share the last bucket.
+      num_rows: Rows of the table, of which the first are used; ``None`` is one for each bucket.
     """
 
     num_buckets: int = 32
     max_distance: int = 128
+    num_rows: int | None = None
 
     def __post_init__(self) -> None:
         if self.num_buckets < 4 or self.max_distance <= self.num_buckets // 2:
             raise ValueError(
                 f"num_buckets={self.num_buckets} with max_distance={self.max_distance}: give at least 4 buckets "
                 f"and a larger distance than {self.num_buckets // 2}"
+            )
+        if self.num_rows is not None and self.num_rows < self.num_buckets:
+            raise ValueError(
+                f"a table of {self.num_rows} relative positions for num_buckets={self.num_buckets}; give at least as "
+                "many"
             )
 
 
@@ -46,7 +53,8 @@ class RelativeBias(nnx.Module):
     def __init__(self, config: RelativeBuckets, *, num_heads: int, key: Key[Array, ""]):
         initialize = jax.nn.initializers.variance_scaling(1.0, "fan_avg", "uniform")
         self.table = nnx.Param(
-            initialize(key, (num_heads, config.num_buckets)), axes=("heads", "relpos_buckets")
+            initialize(key, (num_heads, config.num_rows or config.num_buckets)),
+            axes=("heads", "relpos_buckets"),
         )
         self.config = config
 

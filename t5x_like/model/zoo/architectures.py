@@ -17,6 +17,7 @@ from t5x_like.model.zoo.electra import ELECTRA
 from t5x_like.model.zoo.electra_pretraining import ELECTRA_PRETRAINING
 from t5x_like.model.zoo.entity_bert import ENTITY_BERT
 from t5x_like.model.zoo.ernie import ERNIE
+from t5x_like.model.zoo.eurobert import EUROBERT
 from t5x_like.model.zoo.gemma import GEMMA
 from t5x_like.model.zoo.gemma2 import GEMMA2
 from t5x_like.model.zoo.gemma3 import GEMMA3
@@ -33,6 +34,10 @@ from t5x_like.model.zoo.mbart import MBART
 from t5x_like.model.zoo.mistral import MISTRAL
 from t5x_like.model.zoo.mixtral import MIXTRAL
 from t5x_like.model.zoo.modernbert import MODERNBERT
+from t5x_like.model.zoo.modernbert_decoder import MODERNBERT_DECODER
+from t5x_like.model.zoo.mpnet import MPNET
+from t5x_like.model.zoo.neobert import NEOBERT
+from t5x_like.model.zoo.nomic_bert import NOMIC_BERT
 from t5x_like.model.zoo.olmo2 import OLMO2
 from t5x_like.model.zoo.olmo3 import OLMO3
 from t5x_like.model.zoo.olmoe import OLMOE
@@ -53,10 +58,11 @@ from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    ALBERT, BART, BERT, DEEPSEEK_V3, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ENTITY_BERT, ERNIE, GEMMA,
-    GEMMA2, GEMMA3, GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100, MBART, MISTRAL,
-    MIXTRAL, MODERNBERT, OLMO2, OLMO3, OLMOE, OPENAI_GPT, PEGASUS, QWEN2, QWEN3, QWEN3_MOE, ROBERTA, SMOLLM3,
-    SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
+    ALBERT, BART, BERT, DEEPSEEK_V3, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ENTITY_BERT, ERNIE, EUROBERT,
+    GEMMA, GEMMA2, GEMMA3, GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100, MBART,
+    MISTRAL, MIXTRAL, MODERNBERT, MODERNBERT_DECODER, MPNET, NEOBERT, NOMIC_BERT, OLMO2, OLMO3, OLMOE,
+    OPENAI_GPT, PEGASUS, QWEN2, QWEN3, QWEN3_MOE, ROBERTA, SMOLLM3, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM,
+    TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on
 

@@ -1,8 +1,8 @@
 """BERT and its descendants: shared configuration, fields of ``config.json`` and names of weights."""
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import replace
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.encoder import EncoderConfig
@@ -20,7 +20,7 @@ from t5x_like.model.zoo.architecture import Architecture, FieldTable, published
 from t5x_like.model.zoo.common_config import CommonConfig, head_dim_of
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, Field
 from t5x_like.model.zoo.model_tasks import ModelTask, classifier_dropout_of, heads_for, score_rows
-from t5x_like.model.zoo.weights import Weight, module_rows, padded_rows, per_layer
+from t5x_like.model.zoo.weights import TRANSPOSED, Weight, module_rows, padded_rows, per_layer
 
 
 def post_norm_block(
@@ -152,12 +152,17 @@ class BertLikeConfig(CommonConfig):
         return "next_sentence"
 
     @property
+    def lm_head(self) -> LMHeadConfig:
+        """Output layer over the vocabulary."""
+        return LMHeadConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform)
+
+    @property
     def heads(self) -> HeadsConfig:
         """Heads for ``task``."""
         return heads_for(
             self.task,
             num_labels=self.num_labels,
-            lm_head=LMHeadConfig(tie_word_embeddings=True, bias=True, transform=self.words_transform),
+            lm_head=self.lm_head,
             pooler=self.pooler,
             pair=self.pair,
             dropout_rate=classifier_dropout_of(self),
@@ -176,6 +181,7 @@ def bert_like(
     weights: Callable[[_ConfigT], tuple[Weight, ...]],
     activation: str = "gelu",
     dropout_rate: float = 0.1,
+    without: tuple[str, ...] = (),
     **others: object,
 ) -> Architecture:
     """Return the record of a member of the family whose ``config.json`` has BERT's names.
@@ -188,6 +194,7 @@ def bert_like(
       weights: Returns the weight table.
       activation: Default of ``hidden_act``.
       dropout_rate: Default of ``hidden_dropout_prob``.
+      without: BERT's fields of the configuration and of ``config.json`` that the member lacks.
       **others: Further attributes of ``Architecture``.
     """
     fields = {
@@ -203,10 +210,15 @@ def bert_like(
         "dropout_rate": Field("hidden_dropout_prob", dropout_rate),
         "classifier_dropout_rate": Field("classifier_dropout", None, kind=float),
     }
+    fixed = {"position_embedding_type": "absolute", "tie_word_embeddings": True}
+
+    def kept(common: Mapping[str, Any]) -> dict[str, Any]:
+        return {name: value for name, value in common.items() if name not in without}
+
     table = replace(
         table,
-        fields={**fields, **table.fields},
-        fixed={"position_embedding_type": "absolute", "tie_word_embeddings": True, **table.fixed},
+        fields={**kept(fields), **table.fields},
+        fixed={**kept(fixed), **table.fixed},
         ignored=("attention_probs_dropout_prob", *table.ignored),
         write=lambda config, own=table.write: {
             "attention_probs_dropout_prob": config.dropout_rate,
@@ -249,8 +261,10 @@ def bert_like_weights(
     encoder: EncoderConfig,
     *,
     embeddings: str,
-    layers: str,
+    embeddings_norm: str = "",
+    layers: str = "",
     names: Mapping[str, str] = BERT_LAYER,
+    layer: Iterable[Weight] | None = None,
     numbers: tuple[int | str, ...] | None = None,
     modules: Mapping[str, str],
     words_copies: tuple[str, ...] = (),
@@ -263,8 +277,10 @@ def bert_like_weights(
     Args:
       encoder: The model.
       embeddings: Begins the names of embeddings.
-      layers: Begins the names of a layer, with ``{layer}``.
+      embeddings_norm: Name of their norm, where it isn't BERT's.
+      layers: Begins the names of a layer, before its number.
       names: Names of a layer's modules by our paths.
+      layer: Rows of a layer, with ``{layer}`` in their names, in place of ``layers`` and ``names``.
       numbers: What replaces ``{layer}`` for each layer; by default numbers from 0.
       modules: Names of further modules by our paths; those that the model lacks are not used.
       words_copies: Further names of the word table.
@@ -286,15 +302,17 @@ def bert_like_weights(
         "heads/scores/replaced_tokens": any(head.name == "replaced_tokens" for head in heads.scores),
     }
     numbers = tuple(range(len(encoder.stack.blocks))) if numbers is None else numbers
+    is_tied = heads.lm_head is None or heads.lm_head.tie_word_embeddings
+    copies = words_copies if is_tied else ()
     rows = [
-        Weight("embedding/tokens/table", f"{embeddings}.word_embeddings.weight", words, copies=words_copies),
+        Weight("embedding/tokens/table", f"{embeddings}.word_embeddings.weight", words, copies=copies),
         *(
             Weight(f"embedding/{path}/table", f"{embeddings}.{hf_name}.weight")
             for path, hf_name in small.items()
             if hf_name
         ),
-        *module_rows({"embedding/norm": "LayerNorm"}, f"{embeddings}."),
-        *per_layer("encoder/layers/0", numbers, module_rows(names, f"{layers}.{{layer}}.")),
+        *module_rows({"embedding/norm": embeddings_norm or f"{embeddings}.LayerNorm"}),
+        *per_layer("encoder/layers/0", numbers, layer or module_rows(names, f"{layers}.{{layer}}.")),
         *module_rows(
             {
                 path: hf_name
@@ -303,6 +321,9 @@ def bert_like_weights(
             }
         ),
     ]
-    if heads.lm_head is not None:
+    if not is_tied:  # the kernel and the bias then have the names of copies
+        rows.append(Weight("heads/lm_head/projection/kernel", words_copies[0], words.then(TRANSPOSED)))
+        words_bias, words_bias_copies = words_bias_copies[0], ()
+    if heads.lm_head is not None and heads.lm_head.bias:
         rows.append(Weight("heads/lm_head/bias", words_bias, words, copies=words_bias_copies))
     return (*rows, *score_rows(heads, scores))

@@ -4,8 +4,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Literal
 
+import numpy as np
+
 from t5x_like.config_class import config_class
 from t5x_like.model.families.decoder import DecoderConfig
+from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.heads import HeadsConfig, LMHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -56,22 +59,29 @@ class DecoderLikeConfig(CommonConfig):
     def decoder(self) -> DecoderConfig:
         """Configuration of the family's model."""
         return DecoderConfig(
-            embeddings=self.embeddings,
-            stack=StackConfig(
-                blocks=tuple(map(self.block, range(self.num_layers))),
-                final_norm=self.final_norm,
-                remat=self.remat,
-                scan_layers=self.scan_layers,
-                attention_implementation=self.attention_implementation,
-            ),
-            heads=decoder_heads(
-                self.task,
-                self.num_labels,
-                self.lm_head,
-                keep_lm_head=self.keep_lm_head,
-                dropout_rate=self.classifier_dropout_rate or 0.0,
-            ),
-            compute_dtype=self.compute_dtype,
+            embeddings=self.embeddings, stack=self.stack, heads=self.heads, compute_dtype=self.compute_dtype
+        )
+
+    @property
+    def stack(self) -> StackConfig:
+        """All layers."""
+        return StackConfig(
+            blocks=tuple(map(self.block, range(self.num_layers))),
+            final_norm=self.final_norm,
+            remat=self.remat,
+            scan_layers=self.scan_layers,
+            attention_implementation=self.attention_implementation,
+        )
+
+    @property
+    def heads(self) -> HeadsConfig:
+        """Heads for ``task``."""
+        return decoder_heads(
+            self.task,
+            self.num_labels,
+            self.lm_head,
+            keep_lm_head=self.keep_lm_head,
+            dropout_rate=self.classifier_dropout_rate or 0.0,
         )
 
     @property
@@ -97,6 +107,16 @@ class DecoderLikeConfig(CommonConfig):
     def block(self, layer: int) -> BlockConfig:
         """Return the block of ``layer``, counted from 0."""
         raise NotImplementedError
+
+
+def as_encoder(config: DecoderLikeConfig) -> EncoderConfig:
+    """Return the same embeddings, layers and heads, which read in both directions."""
+    return EncoderConfig(
+        embeddings=config.embeddings,
+        stack=config.stack,
+        heads=config.heads,
+        compute_dtype=config.compute_dtype,
+    )
 
 
 def decoder_classes(name: str, *, question_answering: bool = True) -> dict[str, ModelTask]:
@@ -153,27 +173,31 @@ def decoder_heads(
 
 
 def decoder_weights(
-    decoder: DecoderConfig,
+    decoder: DecoderConfig | EncoderConfig,
     layer: Iterable[Weight] | Callable[[int], Iterable[Weight]],
     *,
+    stack: Literal["encoder", "decoder"] = "decoder",
     tokens: str,
     lm_head: str = "lm_head",
     positions: str = "",
     final_norm: str = "",
     token_classifier: str = "classifier",
     choice: str = "choice",
+    scores: Iterable[Weight] | None = None,
 ) -> tuple[Weight, ...]:
-    """Return the weight table of a decoder.
+    """Return the weight table of a decoder, or of an encoder that has the same parts.
 
     Args:
       decoder: The model.
       layer: Rows of one layer, with ``{layer}`` in their names, or a function that returns them where layers differ.
+      stack: Name of its stack.
       tokens: Name of the word embeddings.
       lm_head: Name of the output layer; a copy of the word embeddings where they are tied.
       positions: Name of learned position embeddings, where there are any.
       final_norm: Name of the norm after the last block, where there is one.
       token_classifier: Name of the head for token classification.
       choice: Name of the head for multiple choice.
+      scores: Rows of other heads than the output layer; ``None`` for those of a decoder.
     """
     padded = padded_rows(decoder.embeddings.vocab_size, decoder.embeddings.padded_vocab_size)
     head, norm = decoder.heads.lm_head, decoder.stack.final_norm
@@ -182,13 +206,16 @@ def decoder_weights(
     rows = [
         Weight("embedding/tokens/table", f"{tokens}.weight", padded, copies=copies),
         *([Weight("embedding/positions/table", f"{positions}.weight")] if positions else []),
-        *_stack_rows("decoder", decoder.stack, layer),
+        *_stack_rows(stack, decoder.stack, layer),
     ]
     if norm is not None:
-        rows += module_rows({"decoder/final_norm": final_norm}, bias=norm.bias)
+        rows += module_rows({f"{stack}/final_norm": final_norm}, bias=norm.bias)
     if head is not None and not tied:
         rows.append(Weight("heads/lm_head/projection/kernel", f"{lm_head}.weight", padded.then(TRANSPOSED)))
-    return (*rows, *decoder_score_rows(decoder.heads, token_classifier, choice))
+    if head is not None and head.bias:
+        rows.append(Weight("heads/lm_head/bias", f"{lm_head}.bias", padded))
+    of_decoder = decoder_score_rows(decoder.heads, token_classifier, choice)
+    return (*rows, *(of_decoder if scores is None else scores))
 
 
 def decoder_score_rows(
@@ -234,3 +261,17 @@ def fused_qkv_row(hf_name: str, split: WeightTransform, part: Literal["kernel", 
     """
     paths = tuple(f"self_attention/{name}/{part}" for name in ("query", "key", "value"))
     return Weight(paths, hf_name, split)
+
+
+def split_heads(num_heads: int) -> WeightTransform:
+    """Split [heads * 3 * K, D], which has q, k and v of the first head, then of the second; biases without D."""
+
+    def read(array: np.ndarray) -> tuple[np.ndarray, ...]:
+        apart = array.reshape(num_heads, 3, -1, *array.shape[1:])
+        return tuple(apart[:, part].reshape(-1, *array.shape[1:]).T for part in range(3))
+
+    def write(*parts: np.ndarray) -> np.ndarray:
+        apart = [part.T.reshape(num_heads, -1, *part.shape[:-1]) for part in parts]
+        return np.stack(apart, axis=1).reshape(-1, *parts[0].shape[:-1])
+
+    return WeightTransform(read, write)

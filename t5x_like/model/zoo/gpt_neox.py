@@ -3,8 +3,6 @@
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
-
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
@@ -14,10 +12,10 @@ from t5x_like.model.layers.linear import Normal
 from t5x_like.model.layers.rotary import Rotary, RotaryScaling
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.config_fields import ACTIVATION_NAMES, ConfigFields, Field
-from t5x_like.model.zoo.decoder_like import decoder_classes, decoder_weights, fused_qkv_row
+from t5x_like.model.zoo.decoder_like import decoder_classes, decoder_weights, fused_qkv_row, split_heads
 from t5x_like.model.zoo.gpt_like import GPTLikeConfig
 from t5x_like.model.zoo.rope import rope_fields, take_rope
-from t5x_like.model.zoo.weights import Weight, WeightTransform, module_rows
+from t5x_like.model.zoo.weights import Weight, module_rows
 
 
 @config_class
@@ -100,7 +98,7 @@ def _write(config: GPTNeoXConfig) -> dict[str, object]:
 
 def _weights(config: GPTNeoXConfig) -> tuple[Weight, ...]:
     hf_name, bias = "gpt_neox.layers.{layer}.", config.attention_bias
-    fused, split = f"{hf_name}attention.query_key_value", _split_heads(config.num_heads)
+    fused, split = f"{hf_name}attention.query_key_value", split_heads(config.num_heads)
     others = {
         "feed_forward/up": "mlp.dense_h_to_4h",
         "feed_forward/down": "mlp.dense_4h_to_h",
@@ -120,20 +118,6 @@ def _weights(config: GPTNeoXConfig) -> tuple[Weight, ...]:
         lm_head="embed_out",
         final_norm="gpt_neox.final_layer_norm",
     )
-
-
-def _split_heads(num_heads: int) -> WeightTransform:
-    """Split [heads * 3 * K, D], which has q, k and v of the first head, then of the second; biases without D."""
-
-    def read(array: np.ndarray) -> tuple[np.ndarray, ...]:
-        apart = array.reshape(num_heads, 3, -1, *array.shape[1:])
-        return tuple(apart[:, part].reshape(-1, *array.shape[1:]).T for part in range(3))
-
-    def write(*parts: np.ndarray) -> np.ndarray:
-        apart = [part.T.reshape(num_heads, -1, *part.shape[:-1]) for part in parts]
-        return np.stack(apart, axis=1).reshape(-1, *parts[0].shape[:-1])
-
-    return WeightTransform(read, write)
 
 
 GPT_NEOX = published(

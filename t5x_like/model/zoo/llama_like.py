@@ -1,5 +1,7 @@
 """The configuration that Llama and its descendants share."""
 
+from typing import ClassVar, Literal
+
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.attention import AttentionConfig
 from t5x_like.model.layers.block import BlockConfig
@@ -37,6 +39,8 @@ class LlamaLikeConfig(DecoderLikeConfig):
     max_position_embeddings: int = 2048
     norm_epsilon: float = 1e-6
     tie_word_embeddings: bool = False
+
+    stack_name: ClassVar[Literal["encoder", "decoder"]] = "decoder"
 
     @property
     def norm(self) -> RMSNormConfig:

@@ -46,6 +46,7 @@ def llama_like(
     attention: Callable[[_ConfigT], Iterable[Weight]] | None = None,
     feed_forward: Callable[[_ConfigT, int], Iterable[Weight]] | None = None,
     rope: RopeReader | None = None,
+    scores: Callable[[_ConfigT], Iterable[Weight]] | None = None,
     qa_prefix: str = "model.",
     special_ids: Mapping[str, int | tuple[int, ...]],
     **others: Any,
@@ -68,6 +69,7 @@ def llama_like(
       feed_forward: Returns the rows of the feed-forward layer of a layer, where they are not Llama's.
       rope: Returns the fields of rotary positions, given those of the file, those read, and the configuration's
         defaults; ``None`` where all layers have the same.
+      scores: Returns the rows of other heads than the output layer, where they are not Llama's.
       qa_prefix: Begins weight names in the class for question answering.
       special_ids: Special ids where a ``config.json`` has none; see ``Architecture``.
       **others: Further attributes of ``Architecture``.
@@ -104,11 +106,13 @@ def llama_like(
             return [*module_rows(norms, "model.layers.{layer}.", bias=False), *attended, *fed]
 
         rows = decoder_weights(
-            config.decoder,
+            config.parts,
             layer_rows,
+            stack=config.stack_name,
             tokens="model.embed_tokens",
             final_norm="model.norm",
             token_classifier="score",
+            scores=None if scores is None else scores(config),
         )
         if config.task != "question_answering" or qa_prefix == "model.":
             return rows

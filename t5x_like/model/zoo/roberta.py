@@ -50,7 +50,7 @@ class RobertaConfig(BertLikeConfig):
         return PoolerConfig(transform=transform, dropout_rate=rate)
 
 
-_TASKS: dict[str, ModelTask] = {
+ROBERTA_TASKS: dict[str, ModelTask] = {
     "ForMaskedLM": "masked_lm",
     "ForSequenceClassification": "sequence_classification",
     "ForMultipleChoice": "multiple_choice",
@@ -92,7 +92,11 @@ ROBERTA = bert_like(
     "roberta",
     RobertaConfig,
     # XLM-R is a RoBERTa with another vocabulary; names of its weights begin with "roberta." too.
-    {f"{model}{ending}": task for model in ("Roberta", "XLMRoberta") for ending, task in _TASKS.items()},
+    {
+        f"{model}{ending}": task
+        for model in ("Roberta", "XLMRoberta")
+        for ending, task in ROBERTA_TASKS.items()
+    },
     FieldTable(
         fields={"pad_token_id": Field("pad_token_id", 1)},
         written={"bos_token_id": 0, "eos_token_id": 2},

@@ -168,6 +168,7 @@ def scores_at_ends(
     if "ends" not in inputs or (pooler is not None and pooler.config.pooling != "last"):
         return {}
     ends = jnp.take_along_axis(states, inputs["ends"][:, None, None], axis=1)[:, 0]
+    ends = ends if pooler is None else pooler.finished(ends)
     return {name: head(ends) for name, head in model.heads.scores.items()}
 
 

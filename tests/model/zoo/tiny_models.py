@@ -19,6 +19,7 @@ from t5x_like.model.zoo.deepseek_v3 import DeepseekV3Config
 from t5x_like.model.zoo.distilbert import DistilBertConfig
 from t5x_like.model.zoo.electra import ElectraConfig
 from t5x_like.model.zoo.ernie import ErnieConfig
+from t5x_like.model.zoo.eurobert import EuroBertConfig
 from t5x_like.model.zoo.gemma import GemmaConfig
 from t5x_like.model.zoo.gemma2 import Gemma2Config
 from t5x_like.model.zoo.gemma3 import Gemma3Config
@@ -35,6 +36,10 @@ from t5x_like.model.zoo.mbart import MBartConfig
 from t5x_like.model.zoo.mistral import MistralConfig
 from t5x_like.model.zoo.mixtral import MixtralConfig
 from t5x_like.model.zoo.modernbert import ModernBertConfig
+from t5x_like.model.zoo.modernbert_decoder import ModernBertDecoderConfig
+from t5x_like.model.zoo.mpnet import MPNetConfig
+from t5x_like.model.zoo.neobert import NeoBertConfig
+from t5x_like.model.zoo.nomic_bert import NomicBertConfig
 from t5x_like.model.zoo.olmo2 import Olmo2Config
 from t5x_like.model.zoo.olmo3 import Olmo3Config
 from t5x_like.model.zoo.olmoe import OlmoeConfig
@@ -134,6 +139,7 @@ TINY: dict[str, Any] = {
         dropout_rate=0.1,
     ),
     "ernie_2_0": ErnieConfig(**_LEARNED, num_task_types=3),
+    "eurobert": EuroBertConfig(**_GROUPED),
     "gemma": GemmaConfig(**_ONE, num_kv_heads=1, head_dim=10),
     "gemma2": Gemma2Config(**_GROUPED, head_dim=8, sliding_window=4),
     "gemma3": Gemma3Config(
@@ -160,7 +166,11 @@ TINY: dict[str, Any] = {
     "mistral": MistralConfig(**_GROUPED, sliding_window=4),
     "mixtral": MixtralConfig(**_GROUPED, **_EXPERTS, sliding_window=4),
     "modernbert": ModernBertConfig(**_SIZE, num_layers=4, local_attention=4),
+    "modernbert_decoder": ModernBertDecoderConfig(**_SIZE, num_layers=4, sliding_window=3),
+    "mpnet": MPNetConfig(**_LEARNED),
     "mt5": T5Config(**_PAIR),
+    "neobert": NeoBertConfig(**_ONE),
+    "nomic_bert": NomicBertConfig(**_ONE),
     "olmo2": Olmo2Config(**_GROUPED),
     "olmo3": Olmo3Config(**_GROUPED, sliding_window=4, layer_types=("sliding_attention", "full_attention")),
     "olmoe": OlmoeConfig(**_GROUPED, **_EXPERTS, clip_qkv=0.5),
