@@ -54,7 +54,8 @@ def output_embeddings(model: Pretrained) -> np.ndarray:
             f"this model's task is {model.config.task}; take one with a head over the vocabulary"
         )
     own = flat.get("heads/lm_head/projection/kernel")
-    table = np.asarray(flat["embedding/tokens/table"] if own is None else own.T)[:size]
+    tied = flat.get("decoder_embedding/tokens/table", flat["embedding/tokens/table"])
+    table = np.asarray(tied if own is None else own.T)[:size]
     width = value_vectors(model)[0].shape[-1]
     if table.shape[1] != width:
         raise ValueError(

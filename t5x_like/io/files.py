@@ -36,7 +36,11 @@ def as_path(path: PathLike) -> epath.Path:
         library = _BUCKET_LIBRARIES[scheme]
         raise ValueError(
             f"{os.fspath(path)}: {scheme}:// needs {library}: pip install {library}"
-            + (". TensorFlow reads it, too: pip install 't5x-like[seqio]'" if _tensorflow_reads(scheme) else "")
+            + (
+                ". TensorFlow reads it, too: pip install 't5x-like[seqio]'"
+                if _tensorflow_reads(scheme)
+                else ""
+            )
         )
     return epath.Path(path)
 

@@ -52,6 +52,7 @@ class ModelTraits:
       can_pack: Whether a row may have several examples.
       hides_targets: Whether the model predicts a token without reading it, so that inputs may show the targets.
       wraps_labels: Whether a decoder's first input is the last label of the row, where a call gives labels alone.
+      rereads_all: Whether the decoder that reads the input again to classify it has read the last token, too.
       task: Selects the heads (see ``ModelTask``).
       num_labels: Classes of the head.
       problem_type: Type of labels of sequence classification.
@@ -61,6 +62,8 @@ class ModelTraits:
       num_token_types: Types of tokens.
       max_position_embeddings: Longest input in tokens that the model was made for.
       pad_token_id: Id of padding, where positions depend on it.
+      decoder_start_token_id: First id that a decoder reads before labels, and before the input that it reads again;
+        ``None`` for that of the vocabulary.
       num_experts: Experts of a layer.
       inner_group_num: Blocks that a layer consists of.
       share_stacks: Whether encoder and decoder share their layers.
@@ -75,6 +78,7 @@ class ModelTraits:
 
     can_pack: ClassVar[bool] = True
     wraps_labels: ClassVar[bool] = False
+    rereads_all: ClassVar[bool] = False
     task: ModelTask | None = None
     num_labels: int | None = None
     problem_type: ProblemType | None = None
@@ -84,6 +88,7 @@ class ModelTraits:
     num_token_types: int = 0
     max_position_embeddings: int | None = None
     pad_token_id: int | None = None
+    decoder_start_token_id: int | None = None
     num_experts: int = 0
     inner_group_num: int = 1
     share_stacks: bool = False
@@ -170,8 +175,9 @@ def learned_positions(config: object) -> int | None:
     return None if learned is None else learned.max_position_embeddings
 
 
-# Attributes that are fields of some configurations.
-_VALUES = tuple(name for name in ModelTraits.__annotations__ if name not in ("can_pack", "wraps_labels"))
+# Attributes of classes, and those that are fields of some configurations.
+_OF_CLASSES = ("can_pack", "wraps_labels", "rereads_all")
+_VALUES = tuple(name for name in ModelTraits.__annotations__ if name not in _OF_CLASSES)
 
 
 def _is_dataclass_field(cls: type, name: str) -> bool:

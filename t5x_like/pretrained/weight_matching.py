@@ -36,7 +36,7 @@ def match(
       table: Weights of the model and their names in such files.
       source: Files to match.
       prefixes: Prefixes of names in files of models with a head.
-      unused: Patterns of names without a meaning, where the table has none of them.
+      unused: Patterns of names without a meaning, where the model has no weight of the name.
       of_other_heads: Names of heads that this model doesn't have.
       head_shapes: Shapes that the heads need, by name.
     """

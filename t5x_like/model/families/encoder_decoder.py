@@ -14,7 +14,7 @@ from t5x_like.model.families.family import FamilyName, Predictions, with_decoder
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
-from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
+from t5x_like.model.layers.embedding import Embedding, Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, keep_inputs, one_beam, reorder
 from t5x_like.model.layers.masks import AttentionMask, causal_mask, real_tokens, segment_mask
 from t5x_like.model.layers.rolling_cache import rolling_context
@@ -35,7 +35,11 @@ class EncoderDecoderConfig:
       heads: Heads on the decoder's output.
       decoder_embeddings: The decoder's own embeddings except for the word table, which is shared (BART); ``None`` uses
         ``embeddings``.
+      shared_words: Both stacks have one word table; otherwise the decoder has its own in ``decoder_embeddings``, which
+        scores words, too (T5Gemma).
       decoder_start_token_id: First id that the decoder reads where a head reads the input.
+      rereads_all: Where a head reads the input, the decoder's stream has a place more, at which it has read the last
+        token (T5Gemma).
       compute_dtype: Type of activations. Weights are float32.
     """
 
@@ -44,8 +48,16 @@ class EncoderDecoderConfig:
     decoder: StackConfig
     heads: HeadsConfig
     decoder_embeddings: EmbeddingsConfig | None = None
+    shared_words: bool = True
     decoder_start_token_id: int = 0
+    rereads_all: bool = False
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
+
+    @property
+    def output_embeddings(self) -> EmbeddingsConfig:
+        """Embeddings whose words the decoder scores."""
+        own = self.decoder_embeddings
+        return self.embeddings if own is None or self.shared_words else own
 
     def build(self, key: Key[Array, ""]) -> "EncoderDecoder":
         """Build the model with fresh weights drawn from ``key``."""
@@ -53,19 +65,20 @@ class EncoderDecoderConfig:
 
 
 class EncoderDecoder(nnx.Module):
-    """Two stacks with one word table."""
+    """Two stacks, with one word table or two."""
 
     family_name: ClassVar[FamilyName] = "encoder_decoder"
 
     def __init__(self, config: EncoderDecoderConfig, *, key: Key[Array, ""]):
         embedding_key, encoder_key, decoder_key, head_key, own_key = jax.random.split(key, 5)
         model_dim, init = config.decoder.model_dim, config.decoder.blocks[0].init
-        self.embedding = Embeddings(config.embeddings, model_dim, key=embedding_key)
-        own = config.decoder_embeddings
-        self.decoder_embedding = own and Embeddings(own, model_dim, key=own_key, with_words=False)
+        read_dim = model_dim if config.encoder is None else config.encoder.model_dim
+        self.embedding = Embeddings(config.embeddings, read_dim, key=embedding_key)
+        own, has_words = config.decoder_embeddings, not config.shared_words
+        self.decoder_embedding = own and Embeddings(own, model_dim, key=own_key, with_words=has_words)
         self.encoder = config.encoder and Stack(config.encoder, key=encoder_key)
         self.decoder = Stack(config.decoder, key=decoder_key)
-        self.heads = Heads(config.heads, config.embeddings, model_dim, key=head_key, init=init)
+        self.heads = Heads(config.heads, config.output_embeddings, model_dim, key=head_key, init=init)
         self.config = config
 
     def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
@@ -73,7 +86,9 @@ class EncoderDecoder(nnx.Module):
 
         Rows for a head have no decoder's stream: the decoder reads the input again (see ``with_decoder_stream``).
         """
-        batch = with_decoder_stream(batch, self.config.decoder_start_token_id)
+        batch = with_decoder_stream(
+            batch, self.config.decoder_start_token_id, rereads_all=self.config.rereads_all
+        )
         encoded = self._encode(
             batch.encoder_input_tokens,
             batch.encoder_segment_ids,
@@ -115,7 +130,7 @@ class EncoderDecoder(nnx.Module):
         with named_activations.scope("decoder"):
             decoded = self.decoder(embedded, context, dropout_key=dropout_key)
         logits, pooled, scores = self.heads(
-            decoded.output, self.embedding.tokens, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
+            decoded.output, self.output_words, segment_ids, dropout_key=fold(dropout_key, HEADS_SITE)
         )
         return Predictions(
             logits=logits,
@@ -182,7 +197,7 @@ class EncoderDecoder(nnx.Module):
             decoded = self.decoder.step(embedded, cache.layers, context)
         assert decoded.layer_caches is not None
         assert self.heads.lm_head is not None
-        logits = self.heads.lm_head.logits(decoded.output, self.embedding.tokens)[:, 0]
+        logits = self.heads.lm_head.logits(decoded.output, self.output_words)[:, 0]
         return logits, cache._replace(layers=decoded.layer_caches, index=cache.index + 1)
 
     def reorder_cache(self, cache: DecoderCache, origins: Int[Array, "B J"]) -> DecoderCache:
@@ -194,6 +209,12 @@ class EncoderDecoder(nnx.Module):
         return keep_inputs(cache, inputs, num_inputs)
 
     @property
+    def output_words(self) -> Embedding | None:
+        """Word table that a tied output layer scores with."""
+        own = self.decoder_embedding
+        return self.embedding.tokens if own is None or own.tokens is None else own.tokens
+
+    @property
     def _dtype(self) -> jnp.dtype:
         return jnp.dtype(self.config.compute_dtype)
 
@@ -201,8 +222,8 @@ class EncoderDecoder(nnx.Module):
         self, tokens: Int[Array, "B L"], positions: Int[Array, "B L"] | None
     ) -> Float[Array, "B L D"]:
         own = self.decoder_embedding
-        if own is None:
-            return self.embedding(tokens, dtype=self._dtype, positions=positions)
+        if own is None or own.tokens is not None:
+            return (own or self.embedding)(tokens, dtype=self._dtype, positions=positions)
         words = self.embedding.words(tokens, self._dtype)
         return own.project(own.unprojected(words, tokens, positions=positions))
 

@@ -133,7 +133,7 @@ def as_decoder_batch(batch: Batch) -> Batch:
     )
 
 
-def with_decoder_stream(batch: Batch, start_id: int) -> Batch:
+def with_decoder_stream(batch: Batch, start_id: int, *, rereads_all: bool = False) -> Batch:
     """Return a batch for an encoder-decoder; where it has no decoder's stream, the decoder reads the input again.
 
     It is shifted right (Lewis et al. 2020, §3.1).
@@ -141,13 +141,17 @@ def with_decoder_stream(batch: Batch, start_id: int) -> Batch:
     Args:
       batch: The batch.
       start_id: First id that the decoder reads.
+      rereads_all: The stream ends where the decoder has read the last token, if the row has room for that.
     """
     if batch.decoder_input_tokens is not None:
         return batch
     shifted = jnp.roll(batch.encoder_input_tokens, 1, axis=1)
+    segment_ids = batch.encoder_segment_ids
+    if rereads_all and segment_ids is not None:
+        segment_ids = jnp.roll(segment_ids, 1, axis=1).at[:, 0].set(1)
     return batch._replace(
         decoder_input_tokens=shifted.at[:, 0].set(start_id),
-        decoder_segment_ids=batch.encoder_segment_ids,
+        decoder_segment_ids=segment_ids,
         decoder_positions=batch.encoder_positions,
     )
 

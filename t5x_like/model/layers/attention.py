@@ -10,6 +10,13 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.attend import KeysValues, attend, average_values, scaled_scores
 from t5x_like.model.layers.attention_implementations import AttentionImplementation, AttentionShape
+from t5x_like.model.layers.disentangled_attention import (
+    DistanceTerms,
+    DistanceVectors,
+    key_scores,
+    query_scores,
+)
+from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow
 from t5x_like.model.layers.norm import Norm, NormConfig
@@ -17,7 +24,7 @@ from t5x_like.model.layers.positions import DistanceBias, RelativeBuckets
 from t5x_like.model.layers.rotary import Rotary, rotate
 from t5x_like.partitioning.activations import constrain_inner
 
-Positions: TypeAlias = Rotary | RelativeBuckets
+Positions: TypeAlias = Rotary | RelativeBuckets | DistanceTerms
 
 
 @config_class
@@ -60,8 +67,8 @@ class AttentionConfig:
         MPT, OLMoE); ``None`` leaves them.
       in_bias: Adds a bias to the projections of queries, keys and values.
       out_bias: Adds a bias to the output projection.
-      positions: Positions of this layer alone: rotary, or a relative-bias table of its own. ``None`` leaves them to
-        the embeddings or the stack.
+      positions: Positions of this layer alone: rotary, a relative-bias table of its own, or terms with the stack's
+        vectors of distances. ``None`` leaves them to the embeddings or the stack.
       window: Limits the keys that a query attends to; ``None`` for all.
     """
 
@@ -87,6 +94,10 @@ class AttentionConfig:
             )
         if self.clip_qkv is not None and self.clip_qkv <= 0:
             raise ValueError(f"clip_qkv is {self.clip_qkv}; give a positive number, or None for no limit")
+        if self.distance_terms is not None and self.kv_heads != self.num_heads:
+            raise ValueError(
+                "scores with distances need as many key heads as query heads; leave num_kv_heads out"
+            )
 
     @property
     def kv_heads(self) -> int:
@@ -102,6 +113,11 @@ class AttentionConfig:
     def rotary(self) -> Rotary | None:
         """``positions`` where they are rotary."""
         return self.positions if isinstance(self.positions, Rotary) else None
+
+    @property
+    def distance_terms(self) -> DistanceTerms | None:
+        """``positions`` where they are terms with vectors of distances."""
+        return self.positions if isinstance(self.positions, DistanceTerms) else None
 
     @property
     def scale(self) -> float:
@@ -145,6 +161,7 @@ class Attention(nnx.Module):
       model_dim: Width of inputs and outputs.
       key: Random key of fresh weights.
       init: Distribution of fresh kernels.
+      attended_dim: Width of what is attended to; ``None`` is ``model_dim``.
 
     Attributes:
       prefix: Returns learned keys and values that all queries may attend to, before all others (Li and Liang 2021);
@@ -158,17 +175,19 @@ class Attention(nnx.Module):
         *,
         key: Key[Array, ""],
         init: Initializer = FanIn(),
+        attended_dim: int | None = None,
     ):
         joined, joined_kv = config.num_heads * config.head_dim, config.kv_heads * config.head_dim
         query_key, key_key, value_key, out_key = jax.random.split(key, 4)
         init, query_init = init.of_attention(config.head_dim, config.scale)
 
-        def project(width: int, axis: str, key: Array, init: Initializer) -> Linear:
-            return Linear(model_dim, width, axes=("embed", axis), key=key, init=init, bias=config.in_bias)
+        def project(dim: int, width: int, axis: str, key: Array, init: Initializer) -> Linear:
+            return Linear(dim, width, axes=("embed", axis), key=key, init=init, bias=config.in_bias)
 
-        self.query = project(joined, "joined_heads", query_key, query_init)
-        self.key = project(joined_kv, "joined_kv_heads", key_key, init)
-        self.value = project(joined_kv, "joined_kv_heads", value_key, init)
+        attended_dim = attended_dim or model_dim
+        self.query = project(model_dim, joined, "joined_heads", query_key, query_init)
+        self.key = project(attended_dim, joined_kv, "joined_kv_heads", key_key, init)
+        self.value = project(attended_dim, joined_kv, "joined_kv_heads", value_key, init)
         self.out = Linear(
             joined,
             model_dim,
@@ -177,6 +196,15 @@ class Attention(nnx.Module):
             init=init.of_residual(),
             bias=config.out_bias,
         )
+        terms = config.distance_terms
+        own = () if terms is None or not terms.own_projections else terms.terms
+        distance_keys = jax.random.fold_in(key, 1), jax.random.fold_in(key, 2)
+
+        def project_distances(term: str, key: Array, init: Initializer) -> Linear | None:
+            return project(model_dim, joined, "joined_heads", key, init) if term in own else None
+
+        self.distance_key = project_distances("c2p", distance_keys[0], init)
+        self.distance_query = project_distances("p2c", distance_keys[1], query_init)
         norm = config.qk_norm
         self.query_norm = None if norm is None else norm.build(config.num_heads, config.head_dim)
         self.key_norm = None if norm is None else norm.build(config.kv_heads, config.head_dim)
@@ -204,6 +232,7 @@ class Attention(nnx.Module):
         positions: Int[Array, "B L"] | None = None,
         mask: AttentionMask | Bool[Array, "..."] | None = None,
         bias: DistanceBias | Float[Array, "..."] | None = None,
+        distances: DistanceVectors | None = None,
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
         implementation: AttentionImplementation = "plain",
@@ -217,7 +246,8 @@ class Attention(nnx.Module):
           mask: ``False`` prevents attention; broadcasts to [B, 1, L, M].
           bias: Added to scores; broadcasts to [B, H, L, M]. Kept apart from the mask, which saves memory. By distance
             for ``IN_BLOCKS``, otherwise an array.
-          dropout_rate: Dropout of attention weights.
+          distances: Vectors of distances, for ``DistanceTerms``, which are computed plainly.
+          dropout_rate: Dropout of attention weights, and of vectors of distances.
           dropout_key: ``None`` for no dropout.
           implementation: Computation of the weighted averages.
 
@@ -230,8 +260,12 @@ class Attention(nnx.Module):
             dropout_rate=0.0 if dropout_key is None else dropout_rate,
             mask=mask,
         )
+        queries = self.queries(x, positions)
+        if distances is not None:
+            vectors = dropout(distances.vectors, dropout_rate, fold(dropout_key, 1))
+            bias = self._distance_scores(queries, keys_values.keys, distances._replace(vectors=vectors))
         averages = attend(
-            self.queries(x, positions),
+            queries,
             keys_values,
             scale=self.config.scale,
             soft_cap=self.config.attention_logit_soft_cap,
@@ -268,6 +302,24 @@ class Attention(nnx.Module):
         """
         config = self.config
         return scaled_scores(queries, keys, config.scale, config.attention_logit_soft_cap)
+
+    def _distance_scores(
+        self, queries: Float[Array, "B L H K"], keys: Float[Array, "B M H K"], distances: DistanceVectors
+    ) -> Float[Array, "B H L M"] | None:
+        """Return the scaled sum of the terms with distances; ``None`` where there are none."""
+        assert self.config.distance_terms is not None
+        total = None
+        for term in self.config.distance_terms.terms:
+            if term == "c2p":
+                project = self.key if self.distance_key is None else self.distance_key
+                vectors = self._heads(project(distances.vectors[None]))[0]
+                scores = query_scores(queries, vectors, distances)
+            else:
+                project = self.query if self.distance_query is None else self.distance_query
+                vectors = self._heads(project(distances.vectors[None]))[0]
+                scores = key_scores(keys.astype(queries.dtype), vectors, distances)
+            total = scores if total is None else total + scores
+        return None if total is None else total * self.config.scale
 
     def combine_values(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]

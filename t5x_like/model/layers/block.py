@@ -19,7 +19,8 @@ from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOf
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.residual import NormSlot, Residual
-from t5x_like.model.layers.self_attention import AttentionContext, SelfAttention
+from t5x_like.model.layers.self_attention import AttentionContext, SelfAttention, segments_of
+from t5x_like.model.layers.token_convolution import TokenConvolution, TokenConvolutionConfig
 from t5x_like.model.layers.transient_global import TransientGlobal, TransientGlobalConfig
 
 FeedForwardSlot: TypeAlias = FeedForwardConfig | MixtureOfExpertsConfig
@@ -34,11 +35,13 @@ class BlockConfig:
       attention: Self-attention; of a latent vector for each token, where that is configured.
       feed_forward: Feed-forward layer, or a mixture of experts in its place.
       cross_attention: Attention to an encoder's output; ``None`` for a block without.
+      encoded_dim: Width of the encoder's output; ``None`` is ``model_dim``.
       norm: Type of all norms.
       attention_norms: Positions of norms around self-attention and cross-attention (see ``Residual``).
       feed_forward_norms: Positions of norms around the feed-forward layer.
       parallel: Attention and feed-forward layer read the same input, and both outputs are added to it (Wang and
         Komatsuzaki 2021, GPT-J). Otherwise the feed-forward layer reads the output of attention.
+      convolution: A convolution of the block's inputs is added to its outputs (DeBERTa v2); ``None`` for none.
       transient_global: Local attention also attends to summaries of blocks (LongT5); needs a symmetric window.
       dropout_rate: Dropout of layer outputs, attention weights and inner feed-forward activations.
       init: Distribution of fresh kernels.
@@ -48,10 +51,12 @@ class BlockConfig:
     attention: AttentionSlot
     feed_forward: FeedForwardSlot
     cross_attention: AttentionConfig | None = None
+    encoded_dim: int | None = None
     norm: NormConfig = RMSNormConfig()
     attention_norms: tuple[NormSlot, ...] = ("before",)
     feed_forward_norms: tuple[NormSlot, ...] = ("before",)
     parallel: bool = False
+    convolution: TokenConvolutionConfig | None = None
     transient_global: TransientGlobalConfig | None = None
     dropout_rate: float = 0.0
     init: Initializer = FanIn()
@@ -91,12 +96,18 @@ class Block(nnx.Module):
         self.transient_global = config.transient_global and TransientGlobal(config.norm, model_dim)
         self.self_attention_residual = self._residual(config, config.attention_norms)
         cross = config.cross_attention
-        self.cross_attention = cross and Attention(cross, model_dim, key=cross_key, init=init)
+        self.cross_attention = cross and Attention(
+            cross, model_dim, key=cross_key, init=init, attended_dim=config.encoded_dim
+        )
         self.cross_attention_residual = cross and self._residual(config, config.attention_norms)
         slot = config.feed_forward
         feed_forward = MixtureOfExperts if isinstance(slot, MixtureOfExpertsConfig) else FeedForward
         self.feed_forward = feed_forward(slot, model_dim, key=feed_key, init=init)  # pyright: ignore[reportArgumentType]
         self.feed_forward_residual = self._residual(config, config.feed_forward_norms)
+        convolution, key = config.convolution, jax.random.fold_in(key, 1)
+        self.convolution = convolution and TokenConvolution(
+            convolution, model_dim, config.norm, key=key, init=init
+        )
         self.config = config
 
     def __call__(
@@ -114,8 +125,11 @@ class Block(nnx.Module):
           context: Masks, biases and encoder output that all blocks share.
           cache: Keys and values of earlier tokens, while decoding.
           dropout_key: ``None`` for no dropout.
+
+        Raises:
+          ValueError: A block with a convolution is to read tokens one at a time.
         """
-        rate = self.config.dropout_rate
+        rate, inputs = self.config.dropout_rate, x
         new_cache, balance_loss = cache, jnp.zeros(())
 
         def attend(x: Array) -> Array:
@@ -145,6 +159,14 @@ class Block(nnx.Module):
         if self.cross_attention_residual is not None and (context.encoded is not None or cache is not None):
             x = self.cross_attention_residual(x, attend_to_encoded, **drop[3])
         x = self.feed_forward_residual(x, feed, **drop[5])
+        if self.convolution is not None:
+            if cache is not None:
+                raise ValueError(
+                    "a convolution over tokens (conv_kernel_size) needs whole texts; this model can't write them token "
+                    "by token"
+                )
+            dropping = {"dropout_rate": rate, "dropout_key": fold(dropout_key, 6)}
+            x = self.convolution(inputs, x, segments_of(context, (x.shape[0], x.shape[1])), **dropping)
         return BlockOutput(x, new_cache, balance_loss)
 
     def _attend_to_encoded(

@@ -126,7 +126,8 @@ class EmbeddingsConfig:
       num_token_types: Types of tokens, such as first and second sentence (BERT); 0 for none.
       num_task_types: Types of pretraining tasks (ERNIE 2.0); 0 for none.
       norm: Norm of the sum; ``None`` for none.
-      projected: Projects the sum from ``embed_dim`` to the stack's width (ALBERT, ELECTRA).
+      projected: Projects the normalized sum from ``embed_dim`` to the stack's width (ALBERT, ELECTRA);
+        ``"before_norm"`` projects before the norm, without a bias (DeBERTa).
       scale: Multiplies word embeddings (Gemma: the square root of the width).
       stddev: Standard deviation of fresh tables.
       pad_vocab_to_multiple_of: The word table is padded to a multiple of this many rows, so that a mesh can split it.
@@ -140,7 +141,7 @@ class EmbeddingsConfig:
     num_token_types: int = 0
     num_task_types: int = 0
     norm: NormConfig | None = None
-    projected: bool = False
+    projected: bool | Literal["before_norm"] = False
     scale: float = 1.0
     stddev: float = 1.0
     pad_vocab_to_multiple_of: int = 128
@@ -197,7 +198,8 @@ class Embeddings(nnx.Module):
         self.block_positions = small(_rows(config.block_positions), keys[2])
         self.token_types = small(config.num_token_types, keys[3])
         self.task_types = small(config.num_task_types, keys[4])
-        self.norm = None if config.norm is None else config.norm.build(config.embed_dim)
+        width = model_dim if config.projected == "before_norm" else config.embed_dim
+        self.norm = None if config.norm is None else config.norm.build(width)
         self.projection = projection_to(model_dim, config, key=keys[5])
         self.prompt: nnx.Module | None = None
         self.config = config
@@ -262,7 +264,7 @@ class Embeddings(nnx.Module):
         token_types: Int[Array, "B L"] | None = None,
         task_types: Int[Array, "B L"] | None = None,
     ) -> Float[Array, "B L E"]:
-        """Return the normalized sum of all embeddings before projection.
+        """Return the sum of all embeddings before projection, normalized unless that comes after it.
 
         Args:
           words: Word embeddings.
@@ -294,11 +296,14 @@ class Embeddings(nnx.Module):
         ):
             if table is not None:
                 x = _add_to_rows(x, table.first(1, dtype)) if ids is None else x + table(ids, dtype)
-        return x if self.norm is None else self.norm(x)
+        is_later = self.config.projected == "before_norm"
+        return x if self.norm is None or is_later else self.norm(x)
 
     def project(self, x: Float[Array, "B L E"]) -> Float[Array, "B L D"]:
         """Project to the width of the stack, where the tables have another."""
-        return x if self.projection is None else self.projection(x)
+        x = x if self.projection is None else self.projection(x)
+        is_left = self.config.projected == "before_norm" and self.norm is not None
+        return self.norm(x) if is_left else x  # pyright: ignore[reportOptionalCall]
 
 
 def sinusoids(
@@ -330,7 +335,8 @@ def projection_to(model_dim: int, config: EmbeddingsConfig, *, key: Key[Array, "
     if not config.projected:
         return None
     axes, init = ("embed_factor", "embed"), Normal(config.stddev)
-    return Linear(config.embed_dim, model_dim, axes=axes, key=key, init=init, bias=True)
+    has_bias = config.projected != "before_norm"
+    return Linear(config.embed_dim, model_dim, axes=axes, key=key, init=init, bias=has_bias)
 
 
 def _rows(positions: LearnedPositions | None) -> int:

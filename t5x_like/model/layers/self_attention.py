@@ -9,6 +9,7 @@ from t5x_like.model import named_activations
 from t5x_like.model.layers.attend import KeysValues
 from t5x_like.model.layers.attention import Attention
 from t5x_like.model.layers.attention_implementations import IN_BLOCKS, AttentionImplementation
+from t5x_like.model.layers.disentangled_attention import DistanceVectors
 from t5x_like.model.layers.kv_cache import LayerCache, between_beams, visible_beams, write_at
 from t5x_like.model.layers.latent_attention import AttentionSlot, LatentAttention
 from t5x_like.model.layers.local_attention import block_length, indices_in_blocks, local_attention
@@ -23,6 +24,7 @@ class AttentionContext(NamedTuple):
     Attributes:
       mask: ``False`` prevents attention; broadcasts to [B, 1, L, M].
       bias: Added to scores; broadcasts to [B, H, L, M].
+      distances: Vectors of distances, which scores depend on.
       implementation: Computation of attention that is not local.
       real: True for tokens that are not padding.
       segment_ids: Segments of tokens, given where they are all that ``mask`` contains.
@@ -38,6 +40,7 @@ class AttentionContext(NamedTuple):
 
     mask: AttentionMask | Bool[Array, "..."] | None = None
     bias: DistanceBias | Float[Array, "..."] | None = None
+    distances: DistanceVectors | None = None
     implementation: AttentionImplementation = "plain"
     real: Bool[Array, "B L"] | None = None
     segment_ids: Int[Array, "B L"] | None = None
@@ -49,6 +52,18 @@ class AttentionContext(NamedTuple):
     index: Int[Array, ""] | None = None
     times: Int[Array, " M"] | None = None
     beam_indices: Int[Array, "B J N"] | None = None
+
+
+def segments_of(context: AttentionContext, shape: tuple[int, int]) -> Int[Array, "B L"]:
+    """Return the examples of tokens; where a mask hides more than that, all real tokens count as one example.
+
+    Args:
+      context: Inputs of the blocks.
+      shape: Rows and their length.
+    """
+    if context.segment_ids is not None:
+        return context.segment_ids
+    return jnp.ones(shape, jnp.int32) if context.real is None else context.real.astype(jnp.int32)
 
 
 class SelfAttention(NamedTuple):
@@ -91,6 +106,7 @@ class SelfAttention(NamedTuple):
                 positions=context.positions,
                 mask=self._mask(context, *indices),
                 bias=self._bias(context, *indices, by_distance=context.implementation in IN_BLOCKS),
+                **_with_distances(context.distances),
                 implementation=context.implementation,
                 **dropping,
             )
@@ -109,11 +125,14 @@ class SelfAttention(NamedTuple):
         indices = jnp.arange(length) + index, context.times
         mask, bias = self._mask(context, *indices), self._bias(context, *indices, by_distance=False)
         assert not isinstance(mask, AttentionMask), "masks over a cache are arrays"
+        distances = context.distances
         num_inputs, num_beams, num_own = beam_indices.shape
         if num_beams > 1:
             visible = visible_beams(beam_indices, num_queries=length, num_shared=num_keys - num_own)
             mask = visible if mask is None else between_beams(mask, beam_indices) & visible
             bias = None if bias is None else between_beams(bias, beam_indices)
+            if distances is not None and distances.by_pair is not None:
+                distances = distances._replace(by_pair=between_beams(distances.by_pair, beam_indices))
         with named_activations.scope("self_attention"):
             output = self.attention(
                 x.reshape(num_inputs, -1, x.shape[-1]),
@@ -121,6 +140,7 @@ class SelfAttention(NamedTuple):
                 positions=None if positions is None else positions.reshape(num_inputs, -1),
                 mask=mask,
                 bias=bias,
+                **_with_distances(distances),
             )
         return output.reshape(x.shape), cache
 
@@ -195,3 +215,8 @@ def local_length(
         raise ValueError("transient-global attention can't obey an attention_mask; give segment ids alone")
     assert config.window is not None
     return config.window.left + 1
+
+
+def _with_distances(distances: DistanceVectors | None) -> dict[str, Any]:
+    """Return the argument of attention whose scores have terms with distances; latent attention has none."""
+    return {} if distances is None else {"distances": distances}

@@ -19,11 +19,12 @@ from t5x_like.model.layers.attention_implementations import (
     choose_attention,
 )
 from t5x_like.model.layers.block import Block, BlockConfig, BlockOutput
+from t5x_like.model.layers.disentangled_attention import DistanceTable, DistanceTableConfig
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.kv_cache import KeyValueCache, LayerCache, num_slots
 from t5x_like.model.layers.layer_pattern import LayerPattern, find_layer_pattern
 from t5x_like.model.layers.layer_scan import LayerLoop, scan_layers
-from t5x_like.model.layers.linear import set_adapter_keys
+from t5x_like.model.layers.linear import Normal, set_adapter_keys
 from t5x_like.model.layers.local_attention import indices_in_blocks
 from t5x_like.model.layers.masks import as_array
 from t5x_like.model.layers.modules import modules_of
@@ -49,7 +50,8 @@ class StackConfig:
 
     Attributes:
       blocks: Block of each layer, from the first on.
-      relative_positions: One table of relative positions for all layers (T5); ``None`` for none.
+      relative_positions: One table of relative positions for all layers, of numbers (T5) or of vectors (DeBERTa);
+        ``None`` for none.
       final_norm: Norm after the last block; ``None`` for none.
       output_dropout: Dropout of the stack's output (T5).
       sharing: Weights that layers share (ALBERT); ``None`` gives each its own.
@@ -59,7 +61,7 @@ class StackConfig:
     """
 
     blocks: tuple[BlockConfig, ...]
-    relative_positions: RelativeBuckets | None = None
+    relative_positions: RelativeBuckets | DistanceTableConfig | None = None
     final_norm: NormConfig | None = None
     output_dropout: bool = False
     sharing: Sharing | None = None
@@ -154,7 +156,16 @@ class Stack(nnx.Module):
         self.layer_pattern = config.layer_pattern
         relative, block = config.relative_positions, config.blocks[0]
         heads = block.attention.num_heads
-        self.relative_bias = relative and RelativeBias(relative, num_heads=heads, key=bias_key)
+        self.relative_bias = (
+            RelativeBias(relative, num_heads=heads, key=bias_key)
+            if isinstance(relative, RelativeBuckets)
+            else None
+        )
+        self.distance_table = (
+            DistanceTable(relative, config.model_dim, key=bias_key, init=Normal(0.02))
+            if isinstance(relative, DistanceTableConfig)
+            else None
+        )
         summaries = block.transient_global
         self.global_bias = summaries and RelativeBias(
             summaries.positions, num_heads=heads, key=jax.random.fold_in(bias_key, 1)
@@ -212,8 +223,10 @@ class Stack(nnx.Module):
                 ),
             )
         by_distance = implementation in IN_BLOCKS and length is None
+        table = self.distance_table
         return context._replace(
             bias=self._bias(queries, keys, context, by_distance=by_distance),
+            distances=None if table is None else table.of_row(x.shape[1], x.dtype),
             implementation=implementation,
             global_blocks=summaries,
             positions=positions,
@@ -238,7 +251,9 @@ class Stack(nnx.Module):
         if context.positions is None:
             context = context._replace(positions=jnp.broadcast_to(queries, x.shape[:2]))
         bias = self._bias(queries, times, context, by_distance=False)
-        context = context._replace(times=times, bias=bias)
+        table = self.distance_table
+        distances = None if table is None else table.between(queries, times, x.dtype)
+        context = context._replace(times=times, bias=bias, distances=distances)
         return self._run(x, context, caches, None)
 
     def empty_caches(
@@ -300,6 +315,13 @@ class Stack(nnx.Module):
         if named_activations.needs_probabilities():
             return "plain"
         implementation, parts = self.config.attention_implementation, num_context_parts(*x.shape[:2])
+        if self.distance_table is not None:
+            if parts > 1 or implementation not in ("auto", "plain"):
+                raise ValueError(
+                    f"attention_implementation={implementation!r} with context={parts}: scores with vectors of "
+                    "distances are only computed plainly, on a mesh with context=1; set 'plain'"
+                )
+            return "plain"
         if implementation in ("pallas", "cudnn") and parts > 1:
             raise ValueError(
                 f"attention_implementation={implementation!r} on a mesh with context={parts}: rows that are split by "

@@ -11,6 +11,7 @@ from t5x_like.model.zoo.albert import ALBERT
 from t5x_like.model.zoo.architecture import Architecture, unpublished
 from t5x_like.model.zoo.bart import BART
 from t5x_like.model.zoo.bert import BERT
+from t5x_like.model.zoo.deberta_v2 import DEBERTA_V2
 from t5x_like.model.zoo.deepseek_v3 import DEEPSEEK_V3
 from t5x_like.model.zoo.distilbert import DISTILBERT
 from t5x_like.model.zoo.electra import ELECTRA
@@ -52,16 +53,18 @@ from t5x_like.model.zoo.spanbert import SPANBERT
 from t5x_like.model.zoo.switch_transformer import SWITCH_TRANSFORMER
 from t5x_like.model.zoo.t5 import T5
 from t5x_like.model.zoo.t5_lm import T5_LM
+from t5x_like.model.zoo.t5gemma import T5GEMMA
 from t5x_like.model.zoo.transfo_xl import TRANSFO_XL
 from t5x_like.model.zoo.transformer import TRANSFORMER
 from t5x_like.model.zoo.xlnet import XLNET
 
 # fmt: off
 ARCHITECTURES: tuple[Architecture, ...] = (
-    ALBERT, BART, BERT, DEEPSEEK_V3, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ENTITY_BERT, ERNIE, EUROBERT,
-    GEMMA, GEMMA2, GEMMA3, GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100, MBART,
-    MISTRAL, MIXTRAL, MODERNBERT, MODERNBERT_DECODER, MPNET, NEOBERT, NOMIC_BERT, OLMO2, OLMO3, OLMOE,
-    OPENAI_GPT, PEGASUS, QWEN2, QWEN3, QWEN3_MOE, ROBERTA, SMOLLM3, SPANBERT, SWITCH_TRANSFORMER, T5, T5_LM,
+    ALBERT, BART, BERT, DEBERTA_V2, DEEPSEEK_V3, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ENTITY_BERT, ERNIE,
+    EUROBERT, GEMMA, GEMMA2, GEMMA3, GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100,
+    MBART, MISTRAL, MIXTRAL, MODERNBERT, MODERNBERT_DECODER, MPNET, NEOBERT, NOMIC_BERT, OLMO2, OLMO3, OLMOE,
+    OPENAI_GPT, PEGASUS, QWEN2, QWEN3, QWEN3_MOE, ROBERTA, SMOLLM3, SPANBERT, SWITCH_TRANSFORMER, T5, T5GEMMA,
+    T5_LM,
     TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on

@@ -206,7 +206,7 @@ def decoder_weights(
     rows = [
         Weight("embedding/tokens/table", f"{tokens}.weight", padded, copies=copies),
         *([Weight("embedding/positions/table", f"{positions}.weight")] if positions else []),
-        *_stack_rows(stack, decoder.stack, layer),
+        *stack_rows(stack, decoder.stack, layer),
     ]
     if norm is not None:
         rows += module_rows({f"{stack}/final_norm": final_norm}, bias=norm.bias)
@@ -237,12 +237,18 @@ def decoder_score_rows(
     return score_rows(heads, names)
 
 
-def _stack_rows(
+def stack_rows(
     name: Literal["encoder", "decoder"],
     stack: StackConfig,
     layer: Iterable[Weight] | Callable[[int], Iterable[Weight]],
 ) -> list[Weight]:
-    """Return the rows of all layers of a stack from those of one, for every slot of its pattern."""
+    """Return the rows of all layers of a stack from those of one, for every slot of its pattern.
+
+    Args:
+      name: Path of the stack.
+      stack: The stack.
+      layer: Rows of one layer, with ``{layer}`` in their names, or a function that returns them where layers differ.
+    """
     same = [] if callable(layer) else list(layer)
     return [
         row

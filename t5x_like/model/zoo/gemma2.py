@@ -61,13 +61,19 @@ def _read(fields: ConfigFields, _: object) -> dict[str, object]:
     if fields.config.get("sliding_window", 0) is None:
         raise ValueError("config.json: sliding_window is null; every other layer needs one")
     return {
-        "attention_logit_soft_cap": _read_cap(fields, "attn_logit_softcapping", 50.0),
-        "final_logit_soft_cap": _read_cap(fields, "final_logit_softcapping", 30.0),
+        "attention_logit_soft_cap": read_cap(fields, "attn_logit_softcapping", 50.0),
+        "final_logit_soft_cap": read_cap(fields, "final_logit_softcapping", 30.0),
     }
 
 
-def _read_cap(fields: ConfigFields, name: str, default: float) -> float | None:
-    """Return a cap, which null switches off."""
+def read_cap(fields: ConfigFields, name: str, default: float) -> float | None:
+    """Return a cap, which null switches off.
+
+    Args:
+      fields: Fields of a ``config.json``.
+      name: Name of the field.
+      default: Cap of a file without it.
+    """
     cap = fields.take(name, default)
     return None if name in fields.config and fields.config[name] is None else cap
 

@@ -74,21 +74,30 @@ def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
 
 
 def _read_to_classify(arguments: dict[str, PyTree], context: Context) -> dict[str, object]:
-    """Read for classification: the decoder reads the input again; its state at the last end of sequence is scored."""
+    """Read for classification: the decoder reads the input again; its state at the last end of sequence is scored.
+
+    A decoder with ``rereads_all`` needs no end: its state after the last token is scored.
+    """
     special = context.special_ids
     arguments, num_choices = choices_as_rows(arguments, context.config)
     ids = token_rows(arguments["input_ids"], "input_ids", context.config.vocab_size)
-    is_end = np.isin(ids, special.end_ids)
-    without = np.flatnonzero(~is_end.any(axis=1))
-    if without.size:
-        raise ValueError(
-            f"row {without[0]} of input_ids has no end of sequence, id {special.eos}; the class is read there"
-        )
-    last = ids.shape[1] - 1 - is_end[:, ::-1].argmax(axis=1)
+    shifted = _shifted(ids, context)
+    if traits_of(context.config).rereads_all:
+        is_read = (shifted != special.fill) | (np.arange(ids.shape[1]) == 0)
+        own = {"decoder_segment_ids": is_read.astype(np.int32)}
+    else:
+        is_end = np.isin(ids, special.end_ids)
+        without = np.flatnonzero(~is_end.any(axis=1))
+        if without.size:
+            raise ValueError(
+                f"row {without[0]} of input_ids has no end of sequence, id {special.eos}; the class is read there"
+            )
+        last = ids.shape[1] - 1 - is_end[:, ::-1].argmax(axis=1)
+        own = {"up_to_end": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32)}
     inputs = {
         "input_ids": ids,
-        "decoder_input_ids": _shifted(ids, context),
-        "up_to_end": (np.arange(ids.shape[1])[None] <= last[:, None]).astype(np.int32),
+        "decoder_input_ids": shifted,
+        **own,
         "segment_ids": mask_rows(arguments.get("attention_mask"), "attention_mask", ids),
         **read_labels(arguments, context.config, ids.shape, num_choices=choices_of(num_choices)),
         **num_choices,
@@ -98,11 +107,14 @@ def _read_to_classify(arguments: dict[str, PyTree], context: Context) -> dict[st
 
 def _shifted(labels: np.ndarray, context: Context) -> np.ndarray:
     special, vocab_size = context.special_ids, context.config.vocab_size
-    check_token_ids(special.decoder_start, "decoder_start_token_id of config.json", vocab_size)
+    traits = traits_of(context.config)
+    own = traits.decoder_start_token_id
+    start = special.decoder_start if own is None else own
+    check_token_ids(start, "decoder_start_token_id of config.json", vocab_size)
     if (labels == IGNORED).any():
         check_token_ids(special.fill, "pad_token_id of config.json", vocab_size)
-    if not traits_of(context.config).wraps_labels:
-        return shift_right(labels, start=special.decoder_start, pad=special.fill)
+    if not traits.wraps_labels:
+        return shift_right(labels, start=start, pad=special.fill)
     num_real = np.sum((labels != IGNORED) & (labels != special.fill), axis=1, keepdims=True)
     last = np.take_along_axis(labels, np.maximum(num_real - 1, 0), axis=1)
     return shift_right(labels, start=last, pad=special.fill)

@@ -25,6 +25,8 @@ HEAD_OPTIONS = (
     "classifier_dropout_rate",
     "classifier_pooling",
     "pieces",
+    "pooler_activation",
+    "pooler_dropout_rate",
     "qa_dropout_rate",
     "summary_type",
     "max_span_length",

@@ -58,6 +58,7 @@ OTHERS: dict[str, Any] = {
     "mlp_only_layers": (1,),
     "layer_types": ("full_attention", "sliding_attention"),
     "rotated_layers": (False, True),
+    "pos_att_type": ("c2p",),
 }
 
 

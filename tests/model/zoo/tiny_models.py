@@ -15,6 +15,7 @@ from t5x_like.model.layers.rotary import Llama3Scaling
 from t5x_like.model.zoo.albert import AlbertConfig
 from t5x_like.model.zoo.bart import BartConfig
 from t5x_like.model.zoo.bert import BertConfig
+from t5x_like.model.zoo.deberta_v2 import DebertaV2Config
 from t5x_like.model.zoo.deepseek_v3 import DeepseekV3Config
 from t5x_like.model.zoo.distilbert import DistilBertConfig
 from t5x_like.model.zoo.electra import ElectraConfig
@@ -53,6 +54,8 @@ from t5x_like.model.zoo.smollm3 import SmolLM3Config
 from t5x_like.model.zoo.spanbert import SpanBertConfig
 from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
 from t5x_like.model.zoo.t5 import T5Config
+from t5x_like.model.zoo.t5gemma import T5GemmaConfig
+from t5x_like.model.zoo.t5gemma_stack import T5GemmaStackConfig
 from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
 from t5x_like.model.zoo.transformer import TransformerConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
@@ -85,6 +88,8 @@ _TWO_STACKS: dict[str, Any] = {
     "max_position_embeddings": 16,
 }
 
+_GEMMA_STACK: dict[str, Any] = {"mlp_dim": 48, "num_kv_heads": 2, "head_dim": 8, "sliding_window": 4}
+
 TINY: dict[str, Any] = {
     "albert": AlbertConfig(**_LEARNED, embed_dim=16),
     "awd_lstm": AWDLSTMConfig(
@@ -114,6 +119,8 @@ TINY: dict[str, Any] = {
     ),
     "bert": BertConfig(**_LEARNED),
     "bilstm": BiLSTMConfig(vocab_size=VOCAB_SIZE, model_dim=32, hidden_dim=24, dropout_rate=0.1),
+    "deberta_v2": DebertaV2Config(**_LEARNED, position_buckets=8, conv_kernel_size=3),
+    "deberta_v3": DebertaV2Config(**_LEARNED, position_buckets=8, share_att_key=False, num_token_types=2),
     "deepseek_v3": DeepseekV3Config(
         **_ONE,
         **_EXPERTS,
@@ -199,6 +206,12 @@ TINY: dict[str, Any] = {
     ),
     "t5_1_0": T5Config(**_PAIR, feed_forward="relu", tie_word_embeddings=True),
     "t5_shared": T5Config(**{**_PAIR, "num_encoder_layers": 2, "num_decoder_layers": 2}, share_stacks=True),
+    "t5gemma": T5GemmaConfig(
+        vocab_size=VOCAB_SIZE,
+        encoder=T5GemmaStackConfig(**_GEMMA_STACK, model_dim=24, num_heads=2, num_layers=1),
+        decoder=T5GemmaStackConfig(**_GEMMA_STACK, model_dim=32, num_heads=4, num_layers=2),
+        dropout_rate=0.1,
+    ),
     "transfo_xl": TransfoXLConfig(**_ONE, head_dim=8, memory_length=4, embed_dim=32, cutoffs=(20, 40)),
     "transformer": TransformerConfig(**_TWO_STACKS),
     "umt5": T5Config(**_PAIR, relative_tables="per_layer"),
