@@ -157,6 +157,15 @@ FIELDS: Mapping[str, DataField] = {
 ENTITIES = "entities"
 ENTITY_TARGETS = "entity_targets"  # the right ones, of which some are hidden or replaced in the former
 
+# Declared streams of models that read or write speech, all with one value for each example. Their lengths are not those
+# of tokens, so nothing cuts or pads them as tokens.
+WAVEFORMS = "waveforms"  # float32 [B, S], samples
+WAVEFORM_LENGTHS = "waveform_lengths"  # int32 [B], number of real samples; absent where all are
+SPEAKERS = "speakers"  # float32 [B, E], vectors of speakers
+DECODER_FRAMES = "decoder_frames"  # float32 [B, L, M], frames that a decoder reads
+SPECTROGRAMS = "spectrograms"  # float32 [B, T, M], frames to predict
+SPECTROGRAM_LENGTHS = "spectrogram_lengths"  # int32 [B], number of real frames; absent where all are
+
 
 def map_streams(function: Callable[..., Any], *batches: Batch) -> Batch:
     """Return a batch of the function's values for each stream of batches that have the same streams.

@@ -14,6 +14,9 @@ from t5x_like.model.zoo.architectures import by_model_type
 # Files that belong to a folder of another form, or say something about it.
 _COMPANIONS = ("meta.json", "results.json", "generation_config.json")
 
+# Values of ``model_type`` of models that read or write speech.
+_SPEECH = ("speecht5",)
+
 
 class Form(NamedTuple):
     """A form of files.
@@ -151,7 +154,7 @@ def _form_of_model(folder: Path, *, has_values: bool) -> str | NoForm:
     if model_type not in by_model_type():
         return NoForm(folder, f"we have no architecture of model_type {model_type!r}")
     if has_values or (folder / "meta.json").is_file() or any(folder.glob("*.bin")):
-        return "models.model"
+        return "speech.model" if model_type in _SPEECH else "models.model"
     return NoForm(folder, "a model without recorded outputs (io.npz)")
 
 

@@ -24,6 +24,9 @@ ModelTask: TypeAlias = Literal[
     "question_answering",
     "replaced_tokens",  # ELECTRA's discriminator
     "cloze",  # candidates for a blank, scored by the output layer
+    "speech_to_text",
+    "text_to_speech",
+    "speech_to_speech",
 ]
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]

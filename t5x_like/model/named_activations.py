@@ -101,6 +101,10 @@ class _Record:
     captured: dict[str, list[Array]] = field(default_factory=dict)
     names: dict[str, bool] = field(default_factory=dict)
 
+    def inside(self, outer: "_Record") -> "_Record":
+        """Return a record that captures and edits what another one does, too; the other's edits come first."""
+        return _Record((*outer.capture, *self.capture), {**outer.edits, **self.edits})
+
     def edited(self, name: str, x: Array, layer: Array | int, num_layers: int) -> Array:
         """Return an activation after the edits that its name matches."""
         self.names[name] = True
@@ -148,6 +152,7 @@ def record(capture: Sequence[str] = (), edits: Edits | None = None) -> Iterator[
 
     Open it inside of a function that ``jax.jit`` or ``jax.grad`` transforms, and return what it captured from there.
     Attention whose probabilities are captured or edited is computed plainly, whatever ``attention_implementation`` is.
+    Inside of another record, that one captures and edits, too.
 
     Args:
       capture: Names of activations, or patterns of ``fnmatch`` such as ``"*/feed_forward/activations"``.
@@ -161,15 +166,20 @@ def record(capture: Sequence[str] = (), edits: Edits | None = None) -> Iterator[
     """
     if isinstance(capture, str):
         raise ValueError(f"capture is the text {capture!r}; give a tuple of names")
-    opened = _Record(tuple(capture), dict(edits or {}))
+    own, outer = _Record(tuple(capture), dict(edits or {})), _RECORD.get()
+    opened = own if outer is None else own.inside(outer)
     captured: dict[str, Array] = {}
     token = _RECORD.set(opened if opened.capture or opened.edits else None)
     try:
         yield captured
     finally:
         _RECORD.reset(token)
-    opened.check()
-    captured.update((name, _joined(parts)) for name, parts in opened.captured.items())
+    own.names |= opened.names
+    own.check()
+    if outer is not None:
+        outer.names |= opened.names
+        outer.captured |= {name: parts for name, parts in opened.captured.items() if outer.captures(name)}
+    captured.update((name, _joined(parts)) for name, parts in opened.captured.items() if own.captures(name))
 
 
 def as_arguments(edits: Edits) -> OrderedDict[str, Edit]:

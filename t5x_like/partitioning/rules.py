@@ -34,6 +34,8 @@ RULES: dict[str, tuple[str | tuple[str, ...], ...]] = {
     "experts": ("expert", "fsdp"),
     "experts_router": (),
     "relpos_buckets": (),
+    "kv": (),
+    "conv": (),
     "norm": (),
     "positions": (),
     "embed_factor": (),

@@ -17,7 +17,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json, write_te
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths, merge_adapter
 from t5x_like.model.lazy_array import LazyArray, put_on_devices
-from t5x_like.model.model_traits import traits_of
+from t5x_like.model.model_traits import learned_positions, traits_of
 from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.architectures import architecture_for, architecture_of
@@ -153,7 +153,11 @@ class HuggingFaceWeights:
 
 
 def find_hugging_face(
-    path: PathLike, *, task: ModelTask | None = None, num_labels: int | None = None
+    path: PathLike,
+    *,
+    task: ModelTask | None = None,
+    num_labels: int | None = None,
+    has_ctc_head: bool | None = None,
 ) -> HuggingFaceWeights:
     """Open a Hugging Face directory, a llama.cpp file or a T5X checkpoint, without reading its weights.
 
@@ -161,11 +165,12 @@ def find_hugging_face(
       path: Path of the directory or file.
       task: Head to open it with; that of the class which ``config.json`` names if not given.
       num_labels: Number of that head's outputs; that of ``config.json`` if not given.
+      has_ctc_head: Open a model of speech with its head for CTC; without one if not given.
 
     Raises:
       ValueError: The path is no such directory, or the model or its configuration is not known here.
     """
-    changes = {"task": task, "num_labels": num_labels}
+    changes = {"task": task, "num_labels": num_labels, "has_ctc_head": has_ctc_head}
     changes = {name: value for name, value in changes.items() if value is not None}
     if not (as_path(path) / "config.json").exists() and is_t5x(path):
         source = read_t5x(path)
@@ -307,7 +312,7 @@ def _padded_by(pad: int | None, config: Any, params: Parameters) -> tuple[Any, A
       config: Configuration of the model.
       params: Weights of the model.
     """
-    if pad is None or traits_of(config).pad_token_id in (None, pad):
+    if pad is None or traits_of(config).pad_token_id in (None, pad) or learned_positions(config) is None:
         return config, params
     moved, flat = replace(config, pad_token_id=pad), parameters.flatten(params)
     table = np.asarray(flat[_POSITIONS])[config.embeddings.positions.offset :]

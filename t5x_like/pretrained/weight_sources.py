@@ -27,6 +27,7 @@ _FREE = (
     "problem_type",
     "keep_lm_head",
     "has_value_head",
+    "has_ctc_head",
     "dropout_rate",
     "classifier_dropout_rate",
     "qa_dropout_rate",
@@ -169,7 +170,12 @@ def find_weights(
         return find_hugging_face(directory, task=head, num_labels=num_labels)
     _refuse_another_model(read_config(directory), config, directory)
     own = traits_of(config)
-    published = find_hugging_face(directory, task=own.task, num_labels=own.num_labels)
+    published = find_hugging_face(
+        directory,
+        task=own.task,
+        num_labels=own.num_labels,
+        has_ctc_head=getattr(config, "has_ctc_head", False) or None,
+    )
     if traits_of(published.config).task != own.task:
         raise ValueError(f"{directory} has no pooler, which a model for the task {own.task!r} needs")
     if adapter_of(config) is None:

@@ -41,6 +41,7 @@ def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
                 "have; take a model of model.zoo, or a method without values, such as RLOO"
             )
         model = replace(model, has_value_head=True)
+    model = experiment.method.with_heads(model)
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
 
 

@@ -16,8 +16,8 @@ from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.embedding import Embedding, Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, keep_inputs, one_beam, reorder
-from t5x_like.model.layers.masks import AttentionMask, causal_mask, real_tokens, segment_mask
-from t5x_like.model.layers.rolling_cache import rolling_context
+from t5x_like.model.layers.masks import AttentionMask, real_tokens, segment_mask
+from t5x_like.model.layers.rolling_cache import step_context
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
 from t5x_like.partitioning.activations import gather_output
@@ -182,16 +182,7 @@ class EncoderDecoder(nnx.Module):
 
         Rows are inputs, or the beams of one input after another.
         """
-        if cache.starts is None:
-            context = AttentionContext(
-                mask=causal_mask(cache.index[None], jnp.arange(cache.num_slots)),
-                positions=jnp.broadcast_to(cache.index, (len(tokens), 1)),
-                index=cache.index,
-                beam_indices=cache.beam_indices,
-            )
-        else:
-            context = rolling_context(cache)
-        context = context._replace(encoded_mask=cache.encoded_mask)
+        context = step_context(cache, len(tokens))
         embedded = self._embed_outputs(tokens[:, None], context.positions)
         with named_activations.scope("decoder"):
             decoded = self.decoder.step(embedded, cache.layers, context)

@@ -11,7 +11,9 @@ from t5x_like.model.heads import UncomputedLogits
 from t5x_like.model.multiple_choice import flatten_choices
 
 # Streams that a family of models reads, and the order in which it reads them. Each class has it as ``family_name``.
-FamilyName = Literal["encoder", "decoder", "encoder_decoder", "recurrent", "two_stream"]
+FamilyName = Literal[
+    "encoder", "decoder", "encoder_decoder", "recurrent", "speech_encoder_decoder", "two_stream"
+]
 
 
 class ExtraLoss(NamedTuple):
@@ -162,6 +164,7 @@ def unlabeled_tokens(batch: Batch) -> Bool[Array, "*B L"]:
         tokens, segment_ids = batch.encoder_input_tokens, batch.encoder_segment_ids
     else:
         tokens, segment_ids = batch.decoder_input_tokens, batch.decoder_segment_ids
+    tokens = batch.target_tokens if tokens is None else tokens  # of speech, which has no tokens
     real = jnp.ones(tokens.shape, bool) if segment_ids is None else segment_ids > 0
     if batch.loss_weights is None:
         return real

@@ -20,7 +20,8 @@ from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.masks import AttentionMask, SlidingWindow
 from t5x_like.model.layers.norm import Norm, NormConfig
-from t5x_like.model.layers.positions import DistanceBias, RelativeBuckets
+from t5x_like.model.layers.positions import DistanceBias, DistanceKeys, RelativeBuckets
+from t5x_like.model.layers.relative_attention import shift
 from t5x_like.model.layers.rotary import Rotary, rotate
 from t5x_like.partitioning.activations import constrain_inner
 
@@ -231,7 +232,7 @@ class Attention(nnx.Module):
         *,
         positions: Int[Array, "B L"] | None = None,
         mask: AttentionMask | Bool[Array, "..."] | None = None,
-        bias: DistanceBias | Float[Array, "..."] | None = None,
+        bias: DistanceBias | DistanceKeys | Float[Array, "..."] | None = None,
         distances: DistanceVectors | None = None,
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
@@ -245,7 +246,7 @@ class Attention(nnx.Module):
           positions: Positions of the queries, which rotary attention needs.
           mask: ``False`` prevents attention; broadcasts to [B, 1, L, M].
           bias: Added to scores; broadcasts to [B, H, L, M]. Kept apart from the mask, which saves memory. By distance
-            for ``IN_BLOCKS``, otherwise an array.
+            for ``IN_BLOCKS``, otherwise an array, or keys of distances for plain attention.
           distances: Vectors of distances, for ``DistanceTerms``, which are computed plainly.
           dropout_rate: Dropout of attention weights, and of vectors of distances.
           dropout_key: ``None`` for no dropout.
@@ -261,6 +262,8 @@ class Attention(nnx.Module):
             mask=mask,
         )
         queries = self.queries(x, positions)
+        if isinstance(bias, DistanceKeys):
+            bias = self._scores_of_distances(queries, bias)
         if distances is not None:
             vectors = dropout(distances.vectors, dropout_rate, fold(dropout_key, 1))
             bias = self._distance_scores(queries, keys_values.keys, distances._replace(vectors=vectors))
@@ -320,6 +323,18 @@ class Attention(nnx.Module):
                 scores = key_scores(keys.astype(queries.dtype), vectors, distances)
             total = scores if total is None else total + scores
         return None if total is None else total * self.config.scale
+
+    def _scores_of_distances(
+        self, queries: Float[Array, "B L H K"], distance_keys: DistanceKeys
+    ) -> Float[Array, "B H L L"]:
+        """Return the part of scores that depends on the distance, for all keys of the queries' row."""
+        scores_BHLR = jnp.einsum(
+            "blhk,rk->bhlr",
+            queries,
+            distance_keys.vectors.astype(queries.dtype),
+            preferred_element_type=jnp.float32,
+        )
+        return shift(scores_BHLR * self.config.scale, num_keys=queries.shape[1])
 
     def combine_values(
         self, weights: Float[Array, "B H L M"], values: Float[Array, "B M G K"]

@@ -1,7 +1,5 @@
 """Input embeddings: the sum of word, position and type embeddings, normalized and projected where configured."""
 
-from typing import Literal
-
 import jax
 import jax.numpy as jnp
 from flax import nnx
@@ -10,6 +8,7 @@ from jaxtyping import Array, Float, Int, Key
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.linear import Linear, Normal, matmul
 from t5x_like.model.layers.norm import NormConfig
+from t5x_like.model.layers.sinusoids import SinusoidalPositions, sinusoids, sinusoids_of
 
 _FEW_ROWS = 16
 
@@ -100,20 +99,6 @@ class LearnedPositions:
 
 
 @config_class
-class SinusoidalPositions:
-    """Position embeddings without weights: sines, then cosines, of geometrically growing wavelengths.
-
-    Attributes:
-      offset: Number of position 0: 2 in M2M-100.
-      wavelengths: ``"paper"`` divides exponents by the number of features (Vaswani et al. 2017, §3.5).
-        ``"tensor2tensor"`` divides them by 2 less, so that the last wavelength is 10,000 · 2π, as in fairseq.
-    """
-
-    offset: int = 0
-    wavelengths: Literal["paper", "tensor2tensor"] = "paper"
-
-
-@config_class
 class EmbeddingsConfig:
     """Sum of word, position and type embeddings. Type ids that a batch lacks count as 0.
 
@@ -195,6 +180,9 @@ class Embeddings(nnx.Module):
             table = self.positions.table
             rows = jnp.arange(len(table))[None] - config.positions.offset
             table[...] = sinusoids(rows, table.shape[-1], SinusoidalPositions())[0]
+        sinusoidal = config.sinusoidal_positions
+        is_scaled = sinusoidal is not None and sinusoidal.scaled
+        self.position_scale = nnx.Param(jnp.ones(()), axes=()) if is_scaled else None
         self.block_positions = small(_rows(config.block_positions), keys[2])
         self.token_types = small(config.num_token_types, keys[3])
         self.task_types = small(config.num_task_types, keys[4])
@@ -285,8 +273,10 @@ class Embeddings(nnx.Module):
                 rows = self.positions(positions + learned.offset, dtype)
                 x = x + (freeze(rows) if learned.sinusoidal else rows)
         if (sinusoidal := self.config.sinusoidal_positions) is not None:
-            counted = jnp.arange(tokens.shape[1])[None] if positions is None else positions
-            x = x + sinusoids(counted, x.shape[-1], sinusoidal).astype(dtype)
+            vectors = sinusoids_of(tokens, positions, x.shape[-1], sinusoidal)
+            if self.position_scale is not None:
+                vectors = vectors * self.position_scale[...]
+            x = x + vectors.astype(dtype)
         if self.config.num_token_types == 1:  # as RoBERTa has it: all tokens are of that type
             token_types = None
         for table, ids in (
@@ -304,24 +294,6 @@ class Embeddings(nnx.Module):
         x = x if self.projection is None else self.projection(x)
         is_left = self.config.projected == "before_norm" and self.norm is not None
         return self.norm(x) if is_left else x  # pyright: ignore[reportOptionalCall]
-
-
-def sinusoids(
-    positions: Int[Array, "B L"], num_features: int, config: SinusoidalPositions
-) -> Float[Array, "B L D"]:
-    """Return sines, then cosines, of positions at geometrically growing wavelengths (Vaswani et al. 2017, §3.5).
-
-    Args:
-      positions: Positions of tokens.
-      num_features: Width; wavelengths grow from 2π to 10,000 · 2π. Sines and cosines don't alternate as in the
-        paper, but follow each other as in the authors' code and in Marian.
-      config: Wavelengths, and the number of position 0.
-    """
-    num_sines = -(-num_features // 2)
-    divisor = num_features if config.wavelengths == "paper" else max(num_features - 2, 1)
-    rates = 10000.0 ** (-2.0 * jnp.arange(num_sines) / divisor)
-    angles = (positions + config.offset)[..., None] * rates[None, None]
-    return jnp.concatenate([jnp.sin(angles), jnp.cos(angles[..., : num_features // 2])], axis=-1)
 
 
 def projection_to(model_dim: int, config: EmbeddingsConfig, *, key: Key[Array, ""]) -> Linear | None:

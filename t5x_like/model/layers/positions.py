@@ -1,6 +1,6 @@
-"""T5's relative position bias: one learned number for each head and bucket of distances."""
+"""Relative positions at the scores: T5's learned biases of distances, and learned keys of distances."""
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -39,6 +39,33 @@ class RelativeBuckets:
                 f"a table of {self.num_rows} relative positions for num_buckets={self.num_buckets}; give at least as "
                 "many"
             )
+
+
+@config_class
+class RelativeKeys:
+    """A learned key for each distance, which all heads and layers share (Shaw et al. 2018, §3.2).
+
+    A query's score of a key has the query's product with the key of their distance added. Values have no positions.
+    https://aclanthology.org/N18-2074
+
+    Attributes:
+      max_distance: Later keys at this distance or a longer one share a vector; earlier ones do from 1 less on.
+    """
+
+    max_distance: int
+
+    def __post_init__(self) -> None:
+        if self.max_distance < 1:
+            raise ValueError(f"max_distance is {self.max_distance}; give 1 or more")
+
+
+RelativePositions: TypeAlias = RelativeBuckets | RelativeKeys
+
+
+class DistanceKeys(NamedTuple):
+    """Keys of the distances from a query to a key of a row; distance 0 is in the middle."""
+
+    vectors: Float[Array, "R K"]
 
 
 class DistanceBias(NamedTuple):
@@ -91,6 +118,56 @@ class RelativeBias(nnx.Module):
         # Numpy makes the table of buckets. In float32 on a device the logarithm at a bucket's edge (16, 32, 64) can
         # fall on either side, depending on how it is compiled.
         return jnp.asarray(bucket_of_distance(np.arange(1 - reach, reach), self.config, bidirectional))
+
+
+class RelativeKeyTable(nnx.Module):
+    """Looks up the keys of distances, for a stack that reads both ways."""
+
+    def __init__(self, config: RelativeKeys, *, head_dim: int, key: Key[Array, ""]):
+        table = 0.02 * jax.random.normal(key, (2 * config.max_distance, head_dim))
+        self.table = nnx.Param(table, axes=("relpos_buckets", "kv"))
+        self.config = config
+
+    def between(
+        self, queries: Int[Array, " L"], keys: Int[Array, " M"], *, bidirectional: bool, by_distance: bool
+    ) -> DistanceKeys:
+        """Return the keys of all distances in a row.
+
+        Args:
+          queries: Places of queries.
+          keys: Places of keys, as many.
+          bidirectional: Must be true.
+          by_distance: Must be false: attention adds products with these keys, and no bias.
+
+        Raises:
+          ValueError: The stack reads in one direction.
+        """
+        if not bidirectional or len(queries) != len(keys):
+            raise ValueError(
+                "keys of relative positions are for stacks that read both ways; take RelativeBuckets"
+            )
+        assert not by_distance, "the stack computes attention plainly"
+        reach = self.config.max_distance
+        from_query = np.arange(1 - len(keys), len(keys))  # place of the key minus that of the query
+        return DistanceKeys(self.table[...][np.clip(-from_query, -reach, reach - 1) + reach])
+
+
+def relative_positions_of(
+    config: RelativePositions | None, *, num_heads: int, head_dim: int, key: Key[Array, ""]
+) -> RelativeBias | RelativeKeyTable | None:
+    """Return fresh weights of relative positions; ``None`` for none.
+
+    Args:
+      config: Kind of positions.
+      num_heads: Attention heads.
+      head_dim: Width of a head.
+      key: Random key.
+    """
+    if config is None:
+        return None
+    if isinstance(config, RelativeKeys):
+        return RelativeKeyTable(config, head_dim=head_dim, key=key)
+    return RelativeBias(config, num_heads=num_heads, key=key)
 
 
 def bucket_of_distance(distance: np.ndarray, config: RelativeBuckets, bidirectional: bool) -> np.ndarray:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PyTree
 
 from t5x_like.model.layers.kv_cache import DecoderCache, KeyValueCache, LayerCache
+from t5x_like.model.layers.masks import causal_mask
 from t5x_like.model.layers.self_attention import AttentionContext
 
 
@@ -40,6 +41,25 @@ def rolling_context(cache: DecoderCache) -> AttentionContext:
         times=times,
         beam_indices=cache.beam_indices,
     )
+
+
+def step_context(cache: DecoderCache, num_rows: int) -> AttentionContext:
+    """Return what an encoder-decoder's decoder reads next to the next token of each row, rolling or not.
+
+    Args:
+      cache: Cache after the tokens before it.
+      num_rows: Number of rows.
+    """
+    if cache.starts is not None:
+        context = rolling_context(cache)
+    else:
+        context = AttentionContext(
+            mask=causal_mask(cache.index[None], jnp.arange(cache.num_slots)),
+            positions=jnp.broadcast_to(cache.index, (num_rows, 1)),
+            index=cache.index,
+            beam_indices=cache.beam_indices,
+        )
+    return context._replace(encoded_mask=cache.encoded_mask)
 
 
 def empty_rolling(shapes: DecoderCache) -> DecoderCache:

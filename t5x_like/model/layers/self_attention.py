@@ -14,7 +14,7 @@ from t5x_like.model.layers.kv_cache import LayerCache, between_beams, visible_be
 from t5x_like.model.layers.latent_attention import AttentionSlot, LatentAttention
 from t5x_like.model.layers.local_attention import block_length, indices_in_blocks, local_attention
 from t5x_like.model.layers.masks import AttentionMask, as_mask, combine_masks, window_mask
-from t5x_like.model.layers.positions import DistanceBias, RelativeBias
+from t5x_like.model.layers.positions import DistanceBias, DistanceKeys, RelativeBias
 from t5x_like.model.layers.transient_global import GlobalBlocks, TransientGlobal
 
 
@@ -23,7 +23,7 @@ class AttentionContext(NamedTuple):
 
     Attributes:
       mask: ``False`` prevents attention; broadcasts to [B, 1, L, M].
-      bias: Added to scores; broadcasts to [B, H, L, M].
+      bias: Added to scores; broadcasts to [B, H, L, M]. Or keys of distances, whose products are added.
       distances: Vectors of distances, which scores depend on.
       implementation: Computation of attention that is not local.
       real: True for tokens that are not padding.
@@ -39,7 +39,7 @@ class AttentionContext(NamedTuple):
     """
 
     mask: AttentionMask | Bool[Array, "..."] | None = None
-    bias: DistanceBias | Float[Array, "..."] | None = None
+    bias: DistanceBias | DistanceKeys | Float[Array, "..."] | None = None
     distances: DistanceVectors | None = None
     implementation: AttentionImplementation = "plain"
     real: Bool[Array, "B L"] | None = None

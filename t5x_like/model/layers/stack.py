@@ -29,7 +29,12 @@ from t5x_like.model.layers.local_attention import indices_in_blocks
 from t5x_like.model.layers.masks import as_array
 from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.norm import NormConfig
-from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
+from t5x_like.model.layers.positions import (
+    RelativeBias,
+    RelativeKeys,
+    RelativePositions,
+    relative_positions_of,
+)
 from t5x_like.model.layers.remat import Remat, with_remat
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
@@ -50,8 +55,8 @@ class StackConfig:
 
     Attributes:
       blocks: Block of each layer, from the first on.
-      relative_positions: One table of relative positions for all layers, of numbers (T5) or of vectors (DeBERTa);
-        ``None`` for none.
+      relative_positions: One table of relative positions for all layers: of numbers (T5), of keys (SpeechT5's encoder)
+        or of vectors (DeBERTa); ``None`` for none.
       final_norm: Norm after the last block; ``None`` for none.
       output_dropout: Dropout of the stack's output (T5).
       sharing: Weights that layers share (ALBERT); ``None`` gives each its own.
@@ -61,7 +66,7 @@ class StackConfig:
     """
 
     blocks: tuple[BlockConfig, ...]
-    relative_positions: RelativeBuckets | DistanceTableConfig | None = None
+    relative_positions: RelativePositions | DistanceTableConfig | None = None
     final_norm: NormConfig | None = None
     output_dropout: bool = False
     sharing: Sharing | None = None
@@ -156,15 +161,16 @@ class Stack(nnx.Module):
         self.layer_pattern = config.layer_pattern
         relative, block = config.relative_positions, config.blocks[0]
         heads = block.attention.num_heads
-        self.relative_bias = (
-            RelativeBias(relative, num_heads=heads, key=bias_key)
-            if isinstance(relative, RelativeBuckets)
-            else None
-        )
         self.distance_table = (
             DistanceTable(relative, config.model_dim, key=bias_key, init=Normal(0.02))
             if isinstance(relative, DistanceTableConfig)
             else None
+        )
+        self.relative_bias = relative_positions_of(
+            None if isinstance(relative, DistanceTableConfig) else relative,
+            num_heads=heads,
+            head_dim=block.attention.head_dim,
+            key=bias_key,
         )
         summaries = block.transient_global
         self.global_bias = summaries and RelativeBias(
@@ -315,7 +321,7 @@ class Stack(nnx.Module):
         if named_activations.needs_probabilities():
             return "plain"
         implementation, parts = self.config.attention_implementation, num_context_parts(*x.shape[:2])
-        if self.distance_table is not None:
+        if self.distance_table is not None or isinstance(self.config.relative_positions, RelativeKeys):
             if parts > 1 or implementation not in ("auto", "plain"):
                 raise ValueError(
                     f"attention_implementation={implementation!r} with context={parts}: scores with vectors of "

@@ -50,6 +50,7 @@ from t5x_like.model.zoo.qwen3_moe import QWEN3_MOE
 from t5x_like.model.zoo.roberta import ROBERTA
 from t5x_like.model.zoo.smollm3 import SMOLLM3
 from t5x_like.model.zoo.spanbert import SPANBERT
+from t5x_like.model.zoo.speecht5 import SPEECHT5
 from t5x_like.model.zoo.switch_transformer import SWITCH_TRANSFORMER
 from t5x_like.model.zoo.t5 import T5
 from t5x_like.model.zoo.t5_lm import T5_LM
@@ -63,9 +64,8 @@ ARCHITECTURES: tuple[Architecture, ...] = (
     ALBERT, BART, BERT, DEBERTA_V2, DEEPSEEK_V3, DISTILBERT, ELECTRA, ELECTRA_PRETRAINING, ENTITY_BERT, ERNIE,
     EUROBERT, GEMMA, GEMMA2, GEMMA3, GLM4, GLM_ORIG, GPT2, GPT3, GPT_NEO, GPT_NEOX, LLAMA, LONGT5, M2M_100,
     MBART, MISTRAL, MIXTRAL, MODERNBERT, MODERNBERT_DECODER, MPNET, NEOBERT, NOMIC_BERT, OLMO2, OLMO3, OLMOE,
-    OPENAI_GPT, PEGASUS, QWEN2, QWEN3, QWEN3_MOE, ROBERTA, SMOLLM3, SPANBERT, SWITCH_TRANSFORMER, T5, T5GEMMA,
-    T5_LM,
-    TRANSFORMER, TRANSFO_XL, XLNET,
+    OPENAI_GPT, PEGASUS, QWEN2, QWEN3, QWEN3_MOE, ROBERTA, SMOLLM3, SPANBERT, SPEECHT5, SWITCH_TRANSFORMER, T5,
+    T5GEMMA, T5_LM, TRANSFORMER, TRANSFO_XL, XLNET,
 )
 # fmt: on
 

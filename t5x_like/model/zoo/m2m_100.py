@@ -5,8 +5,9 @@ from dataclasses import replace
 from typing import ClassVar
 
 from t5x_like.config_class import config_class
-from t5x_like.model.layers.embedding import EmbeddingsConfig, SinusoidalPositions
+from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.sinusoids import SinusoidalPositions
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.bart_like import (
     BART_LIKE_FIELDS,

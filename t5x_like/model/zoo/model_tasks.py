@@ -10,7 +10,7 @@ from t5x_like.model.model_traits import ModelTask, ProblemType
 from t5x_like.model.zoo.weights import Weight, module_rows
 
 # Tasks whose models generate text.
-GENERATIVE_TASKS: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm")
+GENERATIVE_TASKS: tuple[ModelTask, ...] = ("causal_lm", "sequence_to_sequence_lm", "speech_to_text")
 
 # Tasks without a head, whose published names have no prefix.
 HEADLESS_TASKS: tuple[ModelTask, ...] = ("base", "encoding")

@@ -6,9 +6,10 @@ from typing import Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.block import BlockConfig
-from t5x_like.model.layers.embedding import EmbeddingsConfig, SinusoidalPositions
+from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.linear import FanIn
+from t5x_like.model.layers.sinusoids import SinusoidalPositions
 from t5x_like.model.zoo.architecture import FieldTable, published
 from t5x_like.model.zoo.bart_like import (
     BART_LIKE_FIELDS,

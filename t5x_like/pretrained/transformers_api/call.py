@@ -117,7 +117,7 @@ def hidden_states(
       config: Configuration of the model.
     """
     stacks = {name.removesuffix(f"/{HIDDEN_STATES}"): tuple(stacked) for name, stacked in captured.items()}
-    if family == "encoder_decoder":
+    if family.endswith("encoder_decoder"):
         return {f"{stack}_{HIDDEN_STATES}": states for stack, states in stacks.items()}
     states = stacks["encoder" if "encoder" in stacks else "decoder"]
     if "encoder/queries" in stacks:  # those of a layer's content are followed by those of its queries

@@ -44,7 +44,7 @@ def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
     inputs: dict[str, Any] = {}
     encoded = arguments.get("encoder_outputs")
     if encoded is not None:
-        inputs["encoded"] = _encoded(encoded)
+        inputs["encoded"] = read_encoded(encoded)
         like = np.zeros(inputs["encoded"].shape[:2], np.int32)
     else:
         like = inputs["input_ids"] = token_rows(arguments["input_ids"], "input_ids", vocab_size)
@@ -120,7 +120,12 @@ def _shifted(labels: np.ndarray, context: Context) -> np.ndarray:
     return shift_right(labels, start=last, pad=special.fill)
 
 
-def _encoded(encoded: object) -> np.ndarray:
+def read_encoded(encoded: object) -> np.ndarray:
+    """Return hidden states of an encoder, given as such or as an earlier answer.
+
+    Raises:
+      ValueError: They have another shape.
+    """
     states = encoded
     if isinstance(encoded, dict):
         states = encoded.get("encoder_last_hidden_state", encoded.get("last_hidden_state"))

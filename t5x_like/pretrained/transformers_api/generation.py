@@ -10,7 +10,9 @@ from t5x_like.inference.decodable import check_length
 from t5x_like.inference.length_batches import pad_prompts, round_length
 from t5x_like.model.model_traits import learned_positions, traits_of
 from t5x_like.model.parameters import ModelConfig
+from t5x_like.model.zoo.speecht5 import SpeechT5Config
 from t5x_like.pretrained.transformers_api.call_arguments import mask_rows, token_rows
+from t5x_like.pretrained.transformers_api.speech_arguments import read_encoder_inputs
 from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 _DEFAULT_NEW_TOKENS = 20  # of transformers, where neither arguments nor files set a length
@@ -20,8 +22,8 @@ class Prompts(NamedTuple):
     """Prompts of one call.
 
     Attributes:
-      ids: Ids of the prompts, int32 [B, M].
-      mask: Mask of the prompts, int32 [B, M], 1 where a token is real.
+      ids: Ids of the prompts, int32 [B, M], or waveforms, float32 [B, S].
+      mask: Mask of the prompts, int32 of the same shape, 1 where a token or sample is real.
       in_encoder: Whether an encoder reads them, and the decoder begins with a start token.
     """
 
@@ -68,7 +70,12 @@ class Prompts(NamedTuple):
         return num_new
 
     def widened(self, config: ModelConfig) -> tuple[np.ndarray, np.ndarray]:
-        """Return ids and mask with more padding, so that prompts of similar lengths share a compiled program."""
+        """Return ids and mask with more padding, so that prompts of similar lengths share a compiled program.
+
+        Waveforms stay as they are, because norms over time count padding.
+        """
+        if self.ids.dtype.kind == "f":
+            return self.ids, self.mask
         longest = learned_positions(config) if self.in_encoder else None
         length, on_the_left = round_length(self.ids.shape[1], longest), not self.in_encoder
         ids, mask = (
@@ -123,6 +130,27 @@ def read_prompts(
     ids = token_rows(input_ids, "input_ids", config.vocab_size)
     mask = mask_rows(attention_mask, "attention_mask", ids)
     return Prompts(ids, visible(ids, pad=pad, eos_ids=eos_ids) if mask is None else mask, in_encoder)
+
+
+def read_waveforms(arguments: dict[str, object], config: SpeechT5Config, special: SpecialTokenIds) -> Prompts:
+    """Check the waveforms of a call that transcribes them.
+
+    Args:
+      arguments: ``input_values`` or ``input_ids``, and ``attention_mask``.
+      config: Configuration of the model.
+      special: Special ids of the model.
+
+    Raises:
+      ValueError: There are none, or they make no sense.
+    """
+    if arguments["input_values"] is None and arguments["input_ids"] is None:
+        raise ValueError("generate needs input_values, [batch, samples]")
+    check_token_ids(special.decoder_start, "decoder_start_token_id of config.json", config.vocab_size)
+    read = read_encoder_inputs(arguments, config)
+    waveforms = read["waveforms"]
+    lengths = read.get("num_samples", np.full(len(waveforms), waveforms.shape[1]))
+    mask = (np.arange(waveforms.shape[1]) < lengths[:, None]).astype(np.int32)
+    return Prompts(waveforms, mask, in_encoder=True)
 
 
 def check_special_ids(

@@ -23,6 +23,7 @@ from t5x_like.pretrained.transformers_api import (
     encoder_call,
     encoder_decoder_call,
     recurrent_call,
+    speech_call,
     two_stream_call,
 )
 from t5x_like.pretrained.transformers_api.call import Call
@@ -35,6 +36,7 @@ CALLS: dict[FamilyName, Call] = {
     "encoder": encoder_call,
     "encoder_decoder": encoder_decoder_call,
     "recurrent": recurrent_call,
+    "speech_encoder_decoder": speech_call,
     "two_stream": two_stream_call,
 }
 

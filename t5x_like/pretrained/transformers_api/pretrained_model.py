@@ -19,6 +19,7 @@ from t5x_like.inference.length_batches import run_by_length
 from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.prompt_encoder import PromptEncoder
 from t5x_like.inference.sampling import row_keys
+from t5x_like.inference.speech_generation import GeneratedSpeech, generate_frames
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
@@ -45,6 +46,7 @@ from t5x_like.pretrained.transformers_api.generation import (
     check_special_ids,
     padding_of,
     read_prompts,
+    read_waveforms,
     search_settings,
 )
 from t5x_like.pretrained.transformers_api.generation_defaults import read_generation_file, with_defaults
@@ -52,6 +54,12 @@ from t5x_like.pretrained.transformers_api.head_outputs import one_choice
 from t5x_like.pretrained.transformers_api.logits_settings import NAMES as LOGITS_SETTINGS
 from t5x_like.pretrained.transformers_api.logits_settings import LogitsSettings, read_processors
 from t5x_like.pretrained.transformers_api.open_model import OpenModel
+from t5x_like.pretrained.transformers_api.speech_call import encoder_batch
+from t5x_like.pretrained.transformers_api.speech_requests import (
+    Vocoder,
+    answer_with_speech,
+    read_speech_request,
+)
 
 
 def from_pretrained(
@@ -124,6 +132,7 @@ class Pretrained(OpenModel):
         self._edits: Edits = {}
         self._forward = jax.jit(self._compute, static_argnames=("graphdef", "capture"))
         self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings"))
+        self._generate_speech = jax.jit(self._speak, static_argnames=("graphdef", "ratios"))
 
     def __call__(
         self, input_ids: object = None, *, output_hidden_states: bool = False, **arguments: object
@@ -307,6 +316,7 @@ class Pretrained(OpenModel):
         input_ids: Any = None,
         attention_mask: Any = None,
         *,
+        input_values: Any = None,
         max_new_tokens: int | None = None,
         max_length: int | None = None,
         num_beams: int | None = None,
@@ -330,6 +340,7 @@ class Pretrained(OpenModel):
         Args:
           input_ids: Prompts, [B, M], or a text or list of texts. A decoder without any begins with its ``bos`` token.
           attention_mask: Mask with 1 for real tokens, [B, M]; without it, padding is not attended to. Made for texts.
+          input_values: Waveforms [B, S] for a model that reads speech, which also takes them as the first argument.
           max_new_tokens: Limit of new tokens for each row; without ``max_length`` 64 for texts, and for ids 20 or as
             many as there are positions for.
           max_length: Limit of tokens for each row, counting the prompt or the start token.
@@ -361,7 +372,8 @@ class Pretrained(OpenModel):
             encoded = self.encode(text)
             input_ids, attention_mask = encoded["input_ids"], encoded.get("attention_mask")
         if not can_decode(self.model) or self.config.task not in GENERATIVE_TASKS:
-            raise ValueError(f"this model's task is {self.config.task}; it generates no text")
+            advice = "; call generate_speech" if getattr(self.config, "writes_speech", False) else ""
+            raise ValueError(f"this model's task is {self.config.task}; it generates no text{advice}")
         chosen = with_defaults(
             {
                 "max_new_tokens": max_new_tokens,
@@ -394,10 +406,19 @@ class Pretrained(OpenModel):
         special = self.special_ids
         eos_ids = special.end_ids if eos_token_id is None else one_or_several(eos_token_id)
         pad = padding_of(pad_token_id, special, eos_ids)
-        in_encoder = self._opened.family == "encoder_decoder"
-        prompts = read_prompts(
-            input_ids, attention_mask, self.config, special, eos_ids, pad, in_encoder=in_encoder
-        )
+        in_encoder = self._opened.family.endswith("encoder_decoder")
+        if self._input_name == "input_values":
+            prompts = read_waveforms(
+                {"input_ids": input_ids, "input_values": input_values, "attention_mask": attention_mask},
+                self.config,
+                special,
+            )
+        elif input_values is not None:
+            raise ValueError("this model reads no input_values; give input_ids, [batch, length]")
+        else:
+            prompts = read_prompts(
+                input_ids, attention_mask, self.config, special, eos_ids, pad, in_encoder=in_encoder
+            )
         num_new = prompts.num_new_tokens(
             self.config,
             max_new_tokens=max_new_tokens,
@@ -444,6 +465,74 @@ class Pretrained(OpenModel):
         by_sequence = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
         return Outputs(sequences=sequences, **by_sequence, **({} if texts is None else {"texts": texts}))
 
+    def generate_speech(
+        self,
+        input_ids: Any = None,
+        speaker_embeddings: object = None,
+        attention_mask: object = None,
+        *,
+        input_values: object = None,
+        threshold: float = 0.5,
+        minlenratio: float = 0.0,
+        maxlenratio: float = 20.0,
+        vocoder: Vocoder | None = None,
+        return_output_lengths: bool = False,
+        seed: int = 0,
+    ) -> Any:
+        """Generate the spectrograms of texts, or of speech in another voice, until a stop flag.
+
+        >>> pretrained = t5x_like.from_pretrained("path/to/speecht5_tts")
+        >>> pretrained.generate_speech(ids, speaker_embeddings=vector)
+
+        Arguments and defaults are transformers'. The net before the decoder drops units at every step, as it did in
+        training: another seed gives other speech.
+
+        Args:
+          input_ids: Token ids [B, M], or a text or list of texts; waveforms [B, S] for a model that reads speech.
+          speaker_embeddings: Vectors of speakers, [B, E] or [1, E]; zeros for speech to speech if not given.
+          attention_mask: Mask with 1 for real tokens or samples; padding of ids is left out without it.
+          input_values: Waveforms [B, S], in place of ``input_ids``.
+          threshold: A row ends where the probabilities of a step's stop flags sum to this.
+          minlenratio: Fewest frames for each of the encoder's outputs.
+          maxlenratio: Most frames for each of the encoder's outputs.
+          vocoder: Function from a spectrogram, or a padded batch of them, to waveforms.
+          return_output_lengths: Return the number of frames or samples of each row, too.
+          seed: Seed of the units that are kept.
+
+        Returns:
+          Spectrogram [T, E] for one row, or [B, T, E] with zeros after shorter ones. With a vocoder, its waveforms.
+          With ``return_output_lengths``, always a batch, and the list of lengths.
+
+        Raises:
+          ValueError: The model writes no speech, it needs a speaker, or arguments make no sense.
+        """
+        if is_text(input_ids):
+            encoded = self.encode(input_ids, padding_side="right")
+            input_ids, attention_mask = encoded["input_ids"], encoded["attention_mask"]
+        arguments = {
+            "input_ids": input_ids,
+            "input_values": input_values,
+            "attention_mask": attention_mask,
+            "speaker_embeddings": speaker_embeddings,
+        }
+        pad = self.special_ids.pad
+        inputs = read_speech_request(
+            arguments, self.config, pad=pad, min_ratio=minlenratio, max_ratio=maxlenratio
+        )
+        graphdef, params = parameters.split(self.model)
+        with self.matmul_precision():
+            generated = self._generate_speech(
+                params,
+                inputs,
+                jax.random.key(seed),
+                threshold,
+                self._edits,
+                graphdef=graphdef,
+                ratios=(minlenratio, maxlenratio),
+            )
+        frames, lengths = map(np.asarray, generated)
+        return answer_with_speech(frames, lengths, vocoder=vocoder, with_lengths=return_output_lengths)
+
     def logits_processors(self, num_before: int) -> LogitsProcessors | None:
         """Return the changes of the next token's scores that the model's own files ask for.
 
@@ -455,7 +544,7 @@ class Pretrained(OpenModel):
             vocab_size=self.config.vocab_size,
             eos_ids=self.special_ids.end_ids,
             num_before=num_before,
-            in_encoder=self._opened.family == "encoder_decoder",
+            in_encoder=self._opened.family.endswith("encoder_decoder"),
         )
 
     @functools.cached_property
@@ -475,8 +564,8 @@ class Pretrained(OpenModel):
         refuse_unknown(
             {name: each for name, each in arguments.items() if name != "input_ids"}, self._call.ARGUMENTS
         )
-        if arguments["input_ids"] is None and arguments.get("encoder_outputs") is None:
-            raise ValueError("give input_ids, [batch, length]")
+        if all(arguments.get(name) is None for name in ("input_ids", "input_values", "encoder_outputs")):
+            raise ValueError(f"give {self._input_name}, [batch, length]")
         inputs = self._call.read(arguments, Context(self.config, self.special_ids))
         graphdef, params = parameters.split(self.model)
         with self.matmul_precision():
@@ -494,6 +583,33 @@ class Pretrained(OpenModel):
         with record(capture, edits) as captured:
             outputs = self._call.compute(parameters.merge(graphdef, params), self.config, inputs)
         return outputs, captured
+
+    @property
+    def _input_name(self) -> str:
+        return "input_values" if getattr(self.config, "reads_speech", False) else "input_ids"
+
+    def _speak(
+        self,
+        params: Parameters,
+        inputs: dict[str, jax.Array],
+        key: jax.Array,
+        threshold: float,
+        edits: Edits,
+        *,
+        graphdef: nnx.GraphDef,
+        ratios: tuple[float, float],
+    ) -> GeneratedSpeech:
+        model = parameters.merge(graphdef, params)
+        with record(edits=edits):
+            return generate_frames(
+                model,
+                encoder_batch(inputs),
+                inputs["speakers"],
+                key,
+                threshold=threshold,
+                min_ratio=ratios[0],
+                max_ratio=ratios[1],
+            )
 
     def _continue(
         self,

@@ -99,7 +99,7 @@ def export_stablehlo(
 def _input_lengths(pretrained: Pretrained, length: int, decoder_length: int) -> dict[str, int]:
     """Return the inputs of the exported function by name, with their lengths."""
     family, config = pretrained.checkpoint.family, pretrained.config
-    if family in ("recurrent", "two_stream") or config.task == "multiple_choice":
+    if family.startswith(("recurrent", "speech", "two_stream")) or config.task == "multiple_choice":
         raise ValueError(
             f"a {family} model for {config.task} can't be exported as StableHLO; encoders, decoders and "
             "encoder-decoders can, for other tasks"

@@ -60,6 +60,9 @@ def with_targets(batch: Batch, config: LossConfig) -> Batch:
     if batch.target_tokens is not None:
         return batch
     tokens = batch.encoder_input_tokens if batch.decoder_input_tokens is None else batch.decoder_input_tokens
+    if tokens is None:  # speech to speech
+        assert batch.declared is not None, "a batch has tokens, or streams of examples"
+        tokens = jnp.zeros((len(next(iter(batch.declared.example.values()))), 1), jnp.int32)
     return batch._replace(
         target_tokens=jnp.zeros_like(tokens), loss_weights=jnp.zeros(tokens.shape, jnp.float32)
     )

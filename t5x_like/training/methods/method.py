@@ -88,6 +88,14 @@ class TrainingMethod:
         """
         return head
 
+    def with_heads(self, model: ModelConfig) -> ModelConfig:
+        """Return the model with further heads that the loss reads; by default the same.
+
+        Args:
+          model: Configuration of the trained model.
+        """
+        return model
+
     def check(self, model: ModelConfig, loader: object, train: LoaderConfig) -> None:
         """Check that the model, the data and the frozen models fit each other; no weights are read.
 

@@ -20,6 +20,7 @@ HEAD_OPTIONS = (
     "problem_type",
     "keep_lm_head",
     "has_value_head",
+    "has_ctc_head",
     "classifier",
     "classifier_activation",
     "classifier_dropout_rate",
