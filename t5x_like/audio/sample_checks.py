@@ -4,7 +4,6 @@ import numpy as np
 
 SILENCE = 1e-3  # -60 dB of full scale
 _FULL_SCALE = 0.999
-_FLAT_SAMPLES = 3  # equal samples in a row, at full scale, are no peak of a wave
 
 
 def check_samples(samples_TC: np.ndarray, *, may_be_silent: bool) -> tuple[str, ...]:
@@ -38,12 +37,17 @@ def check_samples(samples_TC: np.ndarray, *, may_be_silent: bool) -> tuple[str, 
 
 
 def count_clipped(samples_TC: np.ndarray) -> int:
-    """Return the number of samples in flat stretches at full scale, float32 [samples, channels]."""
-    if len(samples_TC) < _FLAT_SAMPLES:
+    """Return the number of samples in stretches of three or more equal ones at full scale, which no wave has.
+
+    Args:
+      samples_TC: float32 [samples, channels].
+    """
+    is_loud = np.abs(samples_TC) >= _FULL_SCALE
+    if not is_loud.any():
         return 0
-    windows = np.lib.stride_tricks.sliding_window_view(samples_TC, _FLAT_SAMPLES, axis=0)
-    is_flat = (windows == windows[..., :1]).all(-1) & (np.abs(windows[..., 0]) >= _FULL_SCALE)
+    repeats = (samples_TC[1:] == samples_TC[:-1]) & is_loud[1:]
+    is_middle = repeats[:-1] & repeats[1:]  # equal to the sample before and to the one after
     is_clipped = np.zeros(samples_TC.shape, bool)
-    for offset in range(_FLAT_SAMPLES):
-        is_clipped[offset : offset + len(is_flat)] |= is_flat
+    for offset in range(3):
+        is_clipped[offset : offset + len(is_middle)] |= is_middle
     return int(is_clipped.sum())

@@ -9,6 +9,7 @@ import soundfile
 
 from t5x_like.audio.audio_files import read_audio, read_header, resample, write_wav
 from t5x_like.audio.audio_options import AudioOptions
+from t5x_like.audio.sample_checks import count_clipped
 from tests.audio.conftest import sine
 
 
@@ -166,6 +167,12 @@ def test_clipped_samples_are_counted(write, caplog, tone):
     loud = np.clip(4 * tone, -1, 1)
     read_audio(write("loud.wav", loud))
     assert re.search(r"loud\.wav: 10,\d+ samples \(6\d\.\d+%\) are clipped at full scale", caplog.text)
+
+
+def test_three_equal_samples_at_full_scale_are_clipped_and_two_are_not():
+    samples_TC = np.array([[1, 0.5], [1, 1], [1, 1], [0.9, -1], [0.9, -1], [0.9, -1], [1, -1]], np.float32)
+    assert count_clipped(samples_TC) == 3 + 4
+    assert count_clipped(samples_TC[:2]) == 0
 
 
 def test_a_peak_at_full_scale_is_not_clipped(write, caplog):

@@ -63,7 +63,7 @@ def _map(
         return apply(*parts, _at(x, n), None if keys is None else keys[n])
 
     shape = jax.eval_shape(of_block, 0)
-    empty = jnp.zeros((len(x), *shape.shape), shape.dtype)
+    empty = jnp.zeros((x.shape[0], *shape.shape), shape.dtype)
     return jax.lax.fori_loop(0, num_used, lambda n, y: _put(y, of_block(n), n), empty)
 
 

@@ -154,13 +154,23 @@ def observe_by_token(
 
 
 def dispatch(x: Float[Array, "B L D"], routes: Routes) -> Float[Array, "B S D"]:
-    """Return the tokens at their slots, and 0 at empty ones."""
+    """Return the tokens at their slots, and 0 at empty ones.
+
+    Args:
+      x: Inputs of the layer.
+      routes: Slots of the tokens.
+    """
     tokens_BS = routes.choices // routes.slots.shape[-1]
     return rows_at(x, tokens_BS, routes.slots)
 
 
 def combine(outputs_BSD: Float[Array, "B S D"], routes: Routes) -> Float[Array, "B L D"]:
-    """Return the sum of the outputs of each token's experts, weighted by its gates."""
+    """Return the sum of the outputs of each token's experts, weighted by its gates.
+
+    Args:
+      outputs_BSD: Outputs of the experts at their slots.
+      routes: Slots of the tokens.
+    """
     num_rows, length, num_chosen = routes.slots.shape
     slots_BT = routes.slots.reshape(num_rows, length * num_chosen)
     outputs_BTD = rows_at(outputs_BSD, slots_BT, routes.choices[..., None])
@@ -174,8 +184,12 @@ def rows_at(
 ) -> Float[Array, "B To D"]:
     """Return ``x[b, index[b, i]]``, and 0 for indices beyond the end.
 
-    ``readers`` are the ``i`` at which each row of ``x`` is read. They let the gradient be gathered, where autodiff
-    would scatter, slowly and on GPUs in no fixed order.
+    Readers let the gradient be gathered, where autodiff would scatter, slowly and on GPUs in no fixed order.
+
+    Args:
+      x: Rows to read.
+      index: Index of each row to return.
+      readers: The ``i`` at which each row of ``x`` is read.
     """
     del readers
     return jnp.take_along_axis(x, index[..., None], axis=1, mode="fill", fill_value=0)

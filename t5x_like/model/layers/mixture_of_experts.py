@@ -208,7 +208,7 @@ class MixtureOfExperts(nnx.Module):
             is_here = real & (chosen >= 0) & (chosen < num_experts)
             blocks = assign_blocks(chosen, gates, is_here, num_experts=num_experts)
             inputs = dispatch(x.reshape(1, -1, x.shape[-1]), blocks.routes)
-            inputs = inputs.reshape(len(blocks.experts), -1, x.shape[-1])
+            inputs = inputs.reshape(blocks.experts.shape[0], -1, x.shape[-1])
             hidden = map_blocks(
                 lambda expert, block, _: expert.widen(block), experts, inputs, blocks.experts, blocks.num_used
             )
@@ -217,7 +217,7 @@ class MixtureOfExperts(nnx.Module):
                 hidden = observe_by_token(flat, blocks.routes, x.shape[:2]).reshape(hidden.shape)
             keys = None
             if dropout_key is not None:
-                keys = jax.random.split(jax.random.fold_in(dropout_key, first), len(hidden))
+                keys = jax.random.split(jax.random.fold_in(dropout_key, first), hidden.shape[0])
             outputs = map_blocks(
                 _narrow(dropout_rate), experts, hidden, blocks.experts, blocks.num_used, keys
             )

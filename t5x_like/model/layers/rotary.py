@@ -66,9 +66,9 @@ class YarnScaling:
       beta_fast: Frequencies with more rotations than this over the original length are kept.
       beta_slow: Frequencies with fewer rotations than this over the original length are divided by ``factor``.
       attention_factor: Multiplies rotated queries and keys; ``None`` is ``0.1 * ln(factor) + 1`` (§3.4).
-      mscale: With ``mscale_all_dim``, the default factor is ``(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim *
-        ln(factor) + 1)`` instead (DeepSeek's code). 0 for none.
-      mscale_all_dim: See ``mscale``. DeepSeek-V3 multiplies scores by the square of the denominator, too.
+      mscale: Numerator of another default, ``(0.1 * mscale * ln(factor) + 1) / (0.1 * mscale_all_dim * ln(factor) +
+        1)`` (DeepSeek's code); 0 for none.
+      mscale_all_dim: Its denominator; 0 for none. DeepSeek-V3 multiplies scores by the denominator's square, too.
     """
 
     factor: float

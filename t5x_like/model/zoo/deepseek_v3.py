@@ -119,9 +119,14 @@ class DeepseekV3Config(SparseDecoderConfig):
         )
 
     @property
+    def resolved_head_dim(self) -> int:
+        """Width of a head's queries and keys."""
+        return self.qk_nope_head_dim + self.qk_rope_head_dim
+
+    @property
     def latent_attention(self) -> LatentAttentionConfig:
         """Self-attention of all layers."""
-        scale, scaling = (self.qk_nope_head_dim + self.qk_rope_head_dim) ** -0.5, self.rope_scaling
+        scale, scaling = self.resolved_head_dim**-0.5, self.rope_scaling
         if isinstance(scaling, YarnScaling) and scaling.mscale_all_dim:
             scale *= scaling.growth_of(scaling.mscale_all_dim) ** 2
         return LatentAttentionConfig(

@@ -71,7 +71,7 @@ class Weight(NamedTuple):
       transform: Conversion between both.
       copies: Further names under which files may repeat the array, as they do with tied weights.
       layers: For stacked layers, what replaces ``{layer}`` for each index of our leading axis.
-      num_experts: Experts that lie behind the layers along our second axis; ``{expert}`` stands for their numbers.
+      num_experts: Experts that lie behind the layers along our second axis; ``{expert}`` is replaced by their numbers.
     """
 
     path: str | tuple[str, ...]

@@ -185,7 +185,12 @@ TINY: dict[str, Any] = {
     "qwen2": Qwen2Config(**_GROUPED),
     "qwen3": Qwen3Config(**_GROUPED, head_dim=10),
     "qwen3_moe": Qwen3MoeConfig(
-        **_GROUPED, **_EXPERTS, head_dim=10, moe_mlp_dim=20, mlp_only_layers=(0,), sliding_window=4
+        **{**_GROUPED, "num_layers": 3},
+        **_EXPERTS,
+        head_dim=10,
+        moe_mlp_dim=20,
+        mlp_only_layers=(0,),
+        sliding_window=4,
     ),
     "rnn_seq2seq": RNNSeq2SeqConfig(
         vocab_size=VOCAB_SIZE,

@@ -33,7 +33,7 @@ def test_rates_are_those_of_jiwer_and_of_the_edit_distance(targets, data):
 
 
 def test_case_and_punctuation_count_until_they_are_ignored():
-    pair = ["Well, don't go."], ["well dont' go"]
+    pair = ["Well, it's so."], ["well its so"]
     assert metrics.word_error_rate(*pair)["wer"] == pytest.approx(100)
     assert metrics.word_error_rate(*pair, lower=True)["wer"] == pytest.approx(100)
     assert metrics.word_error_rate(*pair, lower=True, remove_punctuation=True)["wer"] == pytest.approx(
