@@ -178,7 +178,13 @@ class _PrefixedStack:
                 f"several layers; ours are in every attention layer. {advice}, and for encoder-decoders prompts"
             )
         stack = parts.stack
-        self.attention = [block.attention for block in stack.blocks]
+        self.attention = [
+            block.attention for block in stack.blocks if isinstance(block.attention, AttentionConfig)
+        ]
+        if len(self.attention) < len(stack.blocks):
+            raise ValueError(
+                f"{where}: {name} has latent attention, to which PEFT gives no prefixes; {advice}"
+            )
         relative = stack.relative_positions or any(
             each.positions is not each.rotary for each in self.attention
         )

@@ -1,5 +1,7 @@
 """Input embeddings: the sum of word, position and type embeddings, normalized and projected where configured."""
 
+from typing import Literal
+
 import jax
 import jax.numpy as jnp
 from flax import nnx

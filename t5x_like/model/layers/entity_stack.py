@@ -19,6 +19,7 @@ from t5x_like.model.layers.attention import Attention, AttentionConfig
 from t5x_like.model.layers.block import Block, BlockConfig
 from t5x_like.model.layers.dropout import dropout, fold
 from t5x_like.model.layers.feed_forward import ACTIVATIONS, FeedForward, FeedForwardConfig
+from t5x_like.model.layers.latent_attention import LatentAttention
 from t5x_like.model.layers.layer_scan import LayerLoop, scan_layers
 from t5x_like.model.layers.linear import Linear, set_adapter_keys
 from t5x_like.model.layers.masks import as_array, combine_masks
@@ -139,7 +140,7 @@ class EntityBlock(nnx.Module):
         drop = {site: {"dropout_rate": rate, "dropout_key": fold(dropout_key, site)} for site in range(7)}
 
         def attend(
-            attention: Attention, context: AttentionContext, site: int
+            attention: Attention | LatentAttention, context: AttentionContext, site: int
         ) -> Callable[[Array], Float[Array, "B L _"]]:
             layer = SelfAttention(attention, None, None, rate)
             return lambda x: layer(x, context, None, fold(dropout_key, site))[0]

@@ -13,8 +13,7 @@ from jaxtyping import Array, Bool, Float, Int
 
 from t5x_like.model import named_activations
 
-# Rows whose product takes as long as reading an expert's weights: what a smaller block costs. Measured nowhere exactly;
-# half or twice as much changes the cost of a layer by a few percent.
+# Rows whose product is taken to cost as much as reading an expert's weights: an estimate, the cost of a smaller block.
 _ROWS_OF_A_READ = 16
 _LARGEST_BLOCK = 256
 

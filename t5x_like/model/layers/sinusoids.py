@@ -55,7 +55,7 @@ def sinusoids_of(
     positions: Int[Array, "B L"] | None,
     num_features: int,
     config: SinusoidalPositions,
-) -> Float[Array, "B L D"]:
+) -> Float[Array, "#B L D"]:
     """Return the sinusoids of tokens, of one row for all where they are the same.
 
     Args:

@@ -162,7 +162,8 @@ CHANGES: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("changes", CHANGES, ids=lambda changes: " ".join(changes) or "none")
 def test_an_export_says_all_and_names_all_weights(changes: dict[str, Any]) -> None:
-    config = DebertaV2Config(**SIZE | {"classifier_dropout_rate": 0.5} | changes)
+    options: dict[str, Any] = {**SIZE, "classifier_dropout_rate": 0.5, **changes}
+    config = DebertaV2Config(**options)
     assert DEBERTA_V2.from_hugging_face(DEBERTA_V2.to_hugging_face(config)) == config
     named = {path for row in DEBERTA_V2.hugging_face_weights(config) for path in row.paths}
     assert named == set(parameters.flatten(parameters.abstract(config)[1]))
