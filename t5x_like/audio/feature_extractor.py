@@ -34,7 +34,6 @@ class SpeechT5FeatureExtractor:
     """Waveforms as inputs, and log-mel spectra as targets, as transformers' class of this name makes them.
 
     Attributes:
-      feature_size: Numbers of a sample; 1.
       sampling_rate: Samples per second.
       padding_value: Value of padding.
       padding_side: Side of padding; "right".
@@ -46,10 +45,8 @@ class SpeechT5FeatureExtractor:
       fmin: Lower end of the filters in Hz.
       fmax: Upper end of the filters in Hz.
       mel_floor: Smallest value before the logarithm.
-      return_attention_mask: Recorded for transformers; a mask is always made here.
     """
 
-    feature_size: int = 1
     sampling_rate: int = 16_000
     padding_value: float = 0.0
     padding_side: Literal["right"] = "right"
@@ -61,22 +58,21 @@ class SpeechT5FeatureExtractor:
     fmin: float = 80.0
     fmax: float = 7_600.0
     mel_floor: float = 1e-10
-    return_attention_mask: bool = True
 
     _TYPE: ClassVar[str] = "SpeechT5FeatureExtractor"
-    # Fields of files of earlier versions of transformers, with the only value that changes nothing here. The reduction
-    # factor is one of the model.
-    _WITHOUT_EFFECT: ClassVar[dict[str, object]] = {"frame_signal_scale": 1.0}
+    # Further fields of files: those that are written, and those with the only value that is known here.
+    _WRITTEN: ClassVar[dict[str, object]] = {"feature_size": 1, "return_attention_mask": True}
+    _FIXED: ClassVar[dict[str, object]] = {"feature_size": 1, "frame_signal_scale": 1.0}
+    # A mask is always made; the reduction factor is one of the model.
     _OF_OTHERS: ClassVar[tuple[str, ...]] = (
         "feature_extractor_type",
         "processor_class",
         "reduction_factor",
+        "return_attention_mask",
         "transformers_version",
     )
 
     def __post_init__(self) -> None:
-        if self.feature_size != 1:
-            raise ValueError(f"feature_size is {self.feature_size}; samples of one number are read")
         if not 0 <= self.fmin < self.fmax <= self.sampling_rate / 2:
             raise ValueError(
                 f"fmin={self.fmin:g} and fmax={self.fmax:g} must be ascending, from 0 to half of the sampling rate "
@@ -183,7 +179,7 @@ class SpeechT5FeatureExtractor:
         for field, value in values.items():
             if field in names or field in cls._OF_OTHERS:
                 continue
-            if field not in cls._WITHOUT_EFFECT or value != cls._WITHOUT_EFFECT[field]:
+            if field not in cls._FIXED or value != cls._FIXED[field]:
                 raise ValueError(f"{name}: the field {field!r} with value {value!r} is not known; remove it")
         try:
             return cls(**{field: value for field, value in values.items() if field in names})
@@ -192,7 +188,7 @@ class SpeechT5FeatureExtractor:
 
     def write(self, folder: PathLike) -> None:
         """Write ``preprocessor_config.json``, which transformers reads, into a folder."""
-        values = {"feature_extractor_type": self._TYPE, **dataclasses.asdict(self)}
+        values = {"feature_extractor_type": self._TYPE, **self._WRITTEN, **dataclasses.asdict(self)}
         write_json(as_path(folder) / PREPROCESSOR_CONFIG, dict(sorted(values.items())))
 
 

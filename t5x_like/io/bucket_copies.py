@@ -30,7 +30,7 @@ def copy_folder(source: epath.Path, target: epath.Path) -> None:
 
     Args:
       source: Local folder or one in a bucket.
-      target: The same; made if it is missing.
+      target: Folder to write to, local or in a bucket; made if it is missing.
 
     Raises:
       OSError: A file couldn't be copied.

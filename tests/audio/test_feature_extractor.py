@@ -116,7 +116,7 @@ def test_a_written_file_is_that_of_transformers(tmp_path, case):
         ({"fmax": 9_000}, "from 0 to half of the sampling rate"),
         ({"num_mel_bins": 900}, "900 mel filters are too narrow for 513 frequencies"),
         ({"num_mel_bins": "many"}, "num_mel_bins"),
-        ({"feature_size": 2}, "samples of one number are read"),
+        ({"feature_size": 2}, "the field 'feature_size' with value 2"),
         ({"hop_length": 0}, "must be positive"),
     ],
 )

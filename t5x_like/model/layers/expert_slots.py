@@ -32,7 +32,7 @@ class Routes(NamedTuple):
     gates: Float[Array, "B L P"]
 
 
-class Blocks(NamedTuple):
+class ExpertBlocks(NamedTuple):
     """Slots of all choices, in blocks that each belong to one expert.
 
     Attributes:
@@ -84,7 +84,7 @@ def assign_places(
 
 def assign_blocks(
     chosen: Int[Array, "1 L P"], gates: Float[Array, "1 L P"], real: Bool[Array, "1 L P"], *, num_experts: int
-) -> Blocks:
+) -> ExpertBlocks:
     """Assign a slot to every choice: those of one expert after another, each expert's filled up to whole blocks.
 
     Args:
@@ -108,7 +108,7 @@ def assign_blocks(
     choices_S = jnp.full(size * num_blocks, num_choices, jnp.int32).at[slots_T].set(order_T, mode="drop")
     slots_T = jnp.zeros_like(slots_T).at[order_T].set(slots_T)
     experts_N = jnp.searchsorted(last_E, jnp.arange(num_blocks), side="right")
-    return Blocks(
+    return ExpertBlocks(
         routes=Routes(slots_T.reshape(chosen.shape), choices_S[None], gates),
         experts=jnp.minimum(experts_N, num_experts - 1),
         num_used=last_E[-1],

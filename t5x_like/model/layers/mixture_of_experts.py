@@ -7,6 +7,7 @@ Letters are those of ``expert_slots.py``.
 """
 
 import math
+from functools import partial
 from typing import Any
 
 import jax
@@ -217,7 +218,8 @@ class MixtureOfExperts(nnx.Module):
                 hidden = observe_by_token(flat, blocks.routes, x.shape[:2]).reshape(hidden.shape)
             keys = None
             if dropout_key is not None:
-                keys = jax.random.split(jax.random.fold_in(dropout_key, first), hidden.shape[0])
+                # One draw for an expert, whatever blocks and devices its tokens are on.
+                keys = jax.vmap(partial(jax.random.fold_in, dropout_key))(blocks.experts + first)
             outputs = map_blocks(
                 _narrow(dropout_rate), experts, hidden, blocks.experts, blocks.num_used, keys
             )
