@@ -366,6 +366,7 @@ DEBERTA_V2 = bert_like(
     weights=_weights,
     model_types=("deberta-v2",),
     prefix="deberta.",
+    without=("tie_word_embeddings",),
     # Norms of absent vectors; v3's further tables and its heads of pretraining, as transformers leaves them, too.
     unused_weights=(
         *("*.position_ids", "*.encoder.LayerNorm.*", "*position_embeddings*"),

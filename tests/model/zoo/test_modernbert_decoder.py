@@ -27,15 +27,16 @@ from tests.model.zoo.golden_models import (
     with_feed_forward,
     worst_difference,
 )
+from tests.references import FIXTURES
 
 FIELDS = {**SMALL_FIELDS, "num_hidden_layers": 4}
 SIZE: dict[str, Any] = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_heads": 2, "num_layers": 4}
 
 
 @pytest.fixture(scope="module")
-def model(golden: Path) -> GoldenModel:
+def model() -> GoldenModel:
     return read_golden(
-        golden / "models/modernbert_decoder", MODERNBERT_DECODER, lambda config: config.decoder
+        FIXTURES / "models/modernbert_decoder", MODERNBERT_DECODER, lambda config: config.decoder
     )
 
 
@@ -80,21 +81,21 @@ def test_biases_matter(model: GoldenModel, path: str) -> None:
     assert worst_difference(model._replace(params=without), model.family) > 1e-2
 
 
-def test_sequences_are_classified_at_the_last_token(golden: Path, tmp_path: Path) -> None:
+def test_sequences_are_classified_at_the_last_token(tmp_path: Path) -> None:
     """The classifier's hidden layer is that of words here, so the scores of three words are those of classes."""
-    weights = load_file(golden / "models/modernbert_decoder/model.safetensors")
+    weights = load_file(FIXTURES / "models/modernbert_decoder/model.safetensors")
     words = weights["model.embeddings.tok_embeddings.weight"]
     own = {
         name.replace("lm_head.", "head."): each for name, each in weights.items() if name != "decoder.bias"
     }
     own |= {"classifier.weight": words[:3], "classifier.bias": weights["decoder.bias"][:3]}
     save_file(own, tmp_path / "model.safetensors")
-    fields = fields_of(golden / "models/modernbert_decoder")
+    fields = fields_of(FIXTURES / "models/modernbert_decoder")
     fields |= {"architectures": ["ModernBertDecoderForSequenceClassification"], "num_labels": 3}
     (tmp_path / "config.json").write_text(json.dumps(fields))
     ids = np.array([[5, 6, 7, 8], [9, 10, 0, 0]])
     scores = t5x_like.from_pretrained(tmp_path)(input_ids=ids, attention_mask=(ids > 0).astype(int)).logits
-    logits = t5x_like.from_pretrained(golden / "models/modernbert_decoder")(input_ids=ids).logits
+    logits = t5x_like.from_pretrained(FIXTURES / "models/modernbert_decoder")(input_ids=ids).logits
     np.testing.assert_allclose(scores, np.stack([logits[0, 3, :3], logits[1, 1, :3]]), atol=1e-5)
 
 

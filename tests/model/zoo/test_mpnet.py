@@ -18,14 +18,15 @@ from t5x_like.model.zoo.mpnet import MPNET
 from t5x_like.model.zoo.weights import published_shapes
 from tests.model.zoo.golden_encoders import with_embeddings, with_epsilon, with_words, worst_difference
 from tests.model.zoo.golden_models import SMALL_FIELDS, GoldenModel, read_golden, with_feed_forward
+from tests.references import FIXTURES
 
 FIELDS: dict[str, Any] = {**SMALL_FIELDS, "max_position_embeddings": 514}
 RELATIVE = "encoder/relative_bias/table"
 
 
 @pytest.fixture(scope="module")
-def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/mpnet", MPNET, lambda config: config.encoder)
+def model() -> GoldenModel:
+    return read_golden(FIXTURES / "models/mpnet", MPNET, lambda config: config.encoder)
 
 
 def with_buckets(family: EncoderConfig, **changes: Any) -> EncoderConfig:
@@ -77,18 +78,18 @@ def test_an_untied_output_layer_has_names_of_its_own() -> None:
     assert "lm_head.bias" not in names
 
 
-def test_a_sentence_encoder_is_read_without_its_words(golden: Path, tmp_path: Path) -> None:
+def test_a_sentence_encoder_is_read_without_its_words(tmp_path: Path) -> None:
     """Files of sentence encoders name the class that they were trained from, and have no prefix."""
-    weights = load_file(golden / "models/mpnet/model.safetensors")
+    weights = load_file(FIXTURES / "models/mpnet/model.safetensors")
     weights = {name.removeprefix("mpnet."): each for name, each in weights.items() if "lm_head" not in name}
     weights |= {
         "pooler.dense.weight": np.zeros((24, 24), np.float32),
         "pooler.dense.bias": np.ones(24, np.float32),
     }
     save_file(weights, tmp_path / "model.safetensors")
-    shutil.copy(golden / "models/mpnet/config.json", tmp_path)
+    shutil.copy(FIXTURES / "models/mpnet/config.json", tmp_path)
     answer = t5x_like.from_pretrained(tmp_path, task="base")(input_ids=np.array([[5, 6, 7]]))
-    trained = t5x_like.from_pretrained(golden / "models/mpnet")
+    trained = t5x_like.from_pretrained(FIXTURES / "models/mpnet")
     wanted = trained(input_ids=np.array([[5, 6, 7]])).last_hidden_state
     np.testing.assert_allclose(answer.last_hidden_state, wanted, atol=1e-5)
     np.testing.assert_allclose(answer.pooler_output, np.tanh(1.0), atol=1e-6)

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,6 +24,7 @@ from tests.model.zoo.golden_models import (
     with_rotation,
     worst_difference,
 )
+from tests.references import FIXTURES
 
 SIZE: dict[str, Any] = {"vocab_size": 8, "model_dim": 8, "mlp_dim": 16, "num_heads": 2, "num_layers": 1}
 
@@ -52,8 +52,8 @@ FIELDS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/neobert", NEOBERT, lambda config: config.encoder)
+def model() -> GoldenModel:
+    return read_golden(FIXTURES / "models/neobert", NEOBERT, lambda config: config.encoder)
 
 
 def test_unchanged_traits_give_the_recorded_logits(model: GoldenModel) -> None:

@@ -24,6 +24,7 @@ from tests.model.zoo.golden_models import (
     with_feed_forward,
     with_rotation,
 )
+from tests.references import FIXTURES
 
 # The fields that Nomic publishes with its own code, for the sizes of the recorded model.
 OWN_FIELDS: dict[str, Any] = {
@@ -61,8 +62,8 @@ OWN_FIELDS: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def model(golden: Path) -> GoldenModel:
-    return read_golden(golden / "models/nomic_bert", NOMIC_BERT, lambda config: config.encoder)
+def model() -> GoldenModel:
+    return read_golden(FIXTURES / "models/nomic_bert", NOMIC_BERT, lambda config: config.encoder)
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
@@ -85,9 +86,9 @@ def test_every_trait_matters(model: GoldenModel, change: Callable[[Any], Any]) -
     assert worst_difference(model, change(model.family)) > 1e-3
 
 
-def test_files_of_nomics_own_code_are_read(golden: Path, tmp_path: Path) -> None:
+def test_files_of_nomics_own_code_are_read(tmp_path: Path) -> None:
     """They have other fields and another prefix, and no biases of the output layer."""
-    weights = load_file(golden / "models/nomic_bert/model.safetensors")
+    weights = load_file(FIXTURES / "models/nomic_bert/model.safetensors")
     biases = {"cls.predictions.bias", "cls.predictions.transform.dense.bias"}
     own = {
         name.replace("nomic_bert.", "bert.", 1): each for name, each in weights.items() if name not in biases
@@ -99,7 +100,7 @@ def test_files_of_nomics_own_code_are_read(golden: Path, tmp_path: Path) -> None
     (tmp_path / "zeros").mkdir()
     zeros = {name: 0 * each if name in biases else each for name, each in weights.items()}
     save_file(zeros, tmp_path / "zeros/model.safetensors")
-    fields = fields_of(golden / "models/nomic_bert")
+    fields = fields_of(FIXTURES / "models/nomic_bert")
     (tmp_path / "zeros/config.json").write_text(json.dumps(fields))
     ids = np.array([[5, 6, 7, 8]])
     wanted = t5x_like.from_pretrained(tmp_path / "zeros")(input_ids=ids).logits
