@@ -11,6 +11,7 @@ import argparse
 import functools
 import json
 import signal
+import statistics
 import subprocess
 import sys
 import time
@@ -121,7 +122,7 @@ class Queue:
         """
         for finding, seed, settings in self.missing():
             num_fitting = jobs * int(seconds // self._seconds_of(finding))
-            if num_fitting:
+            if num_fitting > 0:
                 settings = settings[:num_fitting]
                 self._tried |= {(finding.name, seed, setting) for setting in settings}
                 return finding, seed, settings
@@ -153,8 +154,9 @@ class Queue:
         return [own.get(finding.name, finding) for finding in read_plan()]
 
     def _seconds_of(self, finding: Finding) -> float:
-        """Return the seconds that the slowest earlier run of a finding took, or a guess."""
-        return max((run["seconds"] for run in self._runs if run["finding"] == finding.name), default=240.0)
+        """Return the median of the seconds that earlier runs of a finding took, or a guess."""
+        seconds = [run["seconds"] for run in self._runs if run["finding"] == finding.name]
+        return statistics.median(seconds) if seconds else 240.0
 
 
 def sweep(

@@ -104,6 +104,7 @@ def test_queue_gives_what_is_missing_and_fits_into_the_time(tmp_path: Path) -> N
     assert missing[0] == ["deshuffling", "prefix language modeling"]
     assert missing[1] == ["BERT-style", "deshuffling", "prefix language modeling"]
     assert queue.next(50.0, 2) is None
+    assert queue.next(-1.0, 2) is None
     first = queue.next(70.0, 1)
     assert first is not None
     assert first[1:] == (0, ["deshuffling"])
