@@ -43,13 +43,15 @@ def saved_steps(directory: epath.Path) -> list[SavedStep]:
 
 
 def _saved_step(path: epath.Path) -> SavedStep:
-    state = "finished" if is_finished(path) else "unfinished"
+    finished = is_finished(path)
+    state = "finished" if finished else "unfinished"
+    size_of_manifest = (path / MANIFEST).stat().length if finished else 0
     return SavedStep(
         name=path.name,
         step=int(path.name.partition(".")[0]),
         state=state if path.name.isdecimal() else "set aside",
-        num_bytes=sum(file.stat().length for _, file in files_of(path)),
-        saved=changed_seconds(path / MANIFEST if is_finished(path) else path),
+        num_bytes=size_of_manifest + sum(file.stat().length for _, file in files_of(path)),
+        saved=changed_seconds(path / MANIFEST if finished else path),
     )
 
 

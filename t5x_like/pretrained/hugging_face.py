@@ -276,6 +276,7 @@ def write_hugging_face(
     """
     target = as_path(directory)
     config, params = _padded_by((special_ids or {}).get("pad"), *merge_adapter(config, params))
+    config = _started_by((special_ids or {}).get("decoder_start"), config)
     scale = common_scale(card.scales, config, params) if card is not None and dtype == "float32" else None
     if card is not None and scale is not None:
         card, params = replace(card, scales={}), in_scale(params, source=scale, target=UNSCALED)
@@ -300,6 +301,13 @@ def write_hugging_face(
             write_json(temporary / name, content)
         for name, content in (companions or {}).items():
             (temporary / name).write_bytes(content)
+
+
+def _started_by(start: int | None, config: Any) -> Any:
+    """Return a configuration whose decoder begins with the id that it was trained with, if it names one."""
+    if start is None or "decoder_start_token_id" not in vars(config):
+        return config
+    return replace(config, decoder_start_token_id=start)
 
 
 def _padded_by(pad: int | None, config: Any, params: Parameters) -> tuple[Any, Any]:

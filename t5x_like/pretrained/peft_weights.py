@@ -78,6 +78,7 @@ class PublishedModel:
             if row.hf_name.endswith(_WEIGHT) and all(path.endswith(_KERNEL) for path in row.paths)
             if row.num_experts is None  # PyTorch has one module of all experts, which PEFT leaves alone
             for layer, name in enumerate(published_names(row))
+            if len(self._shapes[name]) == 2  # kernels of convolutions have more dimensions
         }
         self.embeddings = {
             row.hf_name.removesuffix(_WEIGHT): row.paths[0].removesuffix(_TABLE)

@@ -48,11 +48,11 @@ def test_what_differs_is_named_and_the_rest_still_compared(tmp_path: Path, capsy
 def test_what_has_no_form_is_named_and_no_pass(tmp_path: Path, capsys):
     write(tmp_path / "answers.json", ANSWERS)
     other = write(tmp_path / "other.json", {"figures": [1]})
-    model = write(tmp_path / "speech/config.json", {"model_type": "speecht5"}).parent
+    model = write(tmp_path / "speech/config.json", {"model_type": "whisper"}).parent
     assert main([str(tmp_path)]) == 0
     assert capsys.readouterr().out.splitlines() == [
         f"no form  {other}: its content is of no form that we compare",
-        f"no form  {model}: we have no architecture of model_type 'speecht5'",
+        f"no form  {model}: we have no architecture of model_type 'whisper'",
         "metrics: 1 of 1",
         "passed 1 of 1",
     ]

@@ -10,9 +10,8 @@ from tests.references import FIXTURES, GOLDEN
 
 
 def _references() -> list[Reference]:
-    folders: list[Path] = [FIXTURES / "speech"]
-    if GOLDEN != FIXTURES and (GOLDEN / "speech").is_dir():
-        folders.append(GOLDEN / "speech")
+    roots = dict.fromkeys((FIXTURES, GOLDEN))
+    folders = [file.parent for root in roots for file in sorted((root / "speech").glob("*/config.json"))]
     listed = [each for folder in folders for each in find_references(folder)]
     assert all(isinstance(each, Reference) for each in listed)
     return [each for each in listed if isinstance(each, Reference)]

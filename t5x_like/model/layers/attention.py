@@ -273,7 +273,7 @@ class Attention(nnx.Module):
             scale=self.config.scale,
             soft_cap=self.config.attention_logit_soft_cap,
             shape=shape,
-            prefix=self.prefix_keys_values(len(keys_values.keys)),
+            prefix=None if self.prefix is None else self.prefix_keys_values(len(keys_values.keys)),
             mask=mask,
             bias=bias,
             dropout_rate=dropout_rate,

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Bool, Float, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
 
@@ -40,7 +40,7 @@ class ConvolutionConfig:
                 f"num_outputs={self.num_outputs} channels don't divide among groups={self.groups}; give a multiple"
             )
 
-    def num_steps(self, length: int) -> int:
+    def num_steps(self, length: int | Int[Array, "..."]) -> int | Int[Array, "..."]:
         """Return the number of outputs for a row of some length; 0 or less where it is too short."""
         return (length + 2 * self.padding - self.kernel_size) // self.stride + 1
 

@@ -163,7 +163,9 @@ def read_speecht5(fields: ConfigFields, values: dict[str, Any]) -> Mapping[str, 
         scale=fields.take("guided_attention_loss_scale", 10.0),
         num_heads=fields.take("guided_attention_loss_num_heads", 2),
     )
+    lists = ("conv_channels", "conv_kernel_sizes", "conv_strides")
     return {
+        **{name: tuple(values[name]) for name in lists},
         "augment": SpecAugmentConfig(
             **{own: fields.take(name, getattr(augment, own)) for own, name in _AUGMENT.items()}
         ),

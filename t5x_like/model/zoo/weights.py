@@ -213,7 +213,8 @@ def write_weights(table: tuple[Weight, ...], params: Parameters) -> Iterator[tup
 def _written(weight: Weight, leaves: Mapping[str, object]) -> Iterator[tuple[str, np.ndarray]]:
     arrays = [np.asarray(leaves[path], np.float32) for path in weight.paths]
     flat = [array.reshape(-1, *array.shape[weight.num_stacked :]) for array in arrays]
-    for name, parts in zip(published_names(weight), zip(*flat, strict=True), strict=True):
+    rows = zip(*flat, strict=True) if flat else [()]  # a constant of the published model has no weight here
+    for name, parts in zip(published_names(weight), rows, strict=True):
         yield name, np.asarray(weight.transform.write(*parts), order="C")
 
 
