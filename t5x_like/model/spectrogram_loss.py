@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float
+from jaxtyping import Array, Bool, Float, Shaped
 
 from t5x_like.config_class import config_class
 
@@ -131,7 +131,7 @@ def spectrogram_losses(
     }
 
 
-def steps_of(frames: Float[Array, "B T ..."], reduction_factor: int) -> Float[Array, "B L ..."]:
+def steps_of(frames: Shaped[Array, "B T ..."], reduction_factor: int) -> Shaped[Array, "B L ..."]:
     """Return the last of every ``reduction_factor`` frames.
 
     Args:
