@@ -40,7 +40,7 @@ from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.training.losses import LossConfig
 from t5x_like.training.state import new_state
 

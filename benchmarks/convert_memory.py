@@ -29,7 +29,7 @@ from t5x_like.model import parameters
 from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.model.zoo.t5 import T5, T5Config
 from t5x_like.model.zoo.weights import published_shapes
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 
 SIZES = {
     "tiny": T5Config(

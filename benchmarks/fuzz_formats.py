@@ -24,7 +24,8 @@ from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.pretrained.gguf_export import write_gguf
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.head_classes import classes_at
-from t5x_like.pretrained.hugging_face import find_hugging_face, write_hugging_face
+from t5x_like.pretrained.hugging_face import find_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.model_config import read_model_config, write_model_config
 from t5x_like.pretrained.peft_files import read_peft
 from t5x_like.pretrained.safetensors_files import SafetensorsReader, write_safetensors

@@ -27,7 +27,7 @@ from t5x_like.analysis.traced_model import traced, traced_inputs
 from t5x_like.io.files import write_json, write_jsonl
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 
 COUNTRIES = tuple(
     line.split()

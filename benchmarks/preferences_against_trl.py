@@ -30,7 +30,7 @@ from t5x_like.io.files import read_jsonl, write_json, write_jsonl
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.planning.chips import GIB
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 
 _NUM_WORDS, _NUM_ROWS = 8190, 512
 _PROMPT, _ANSWER = 32, 32  # tokens

@@ -90,7 +90,7 @@ class FeatureCache:
         self._shards = [FeatureShard(**shard) for shard in manifest["shards"]]
         self.num_skipped = sum(shard.num_skipped for shard in self._shards)
         self.rows: list[SpokenText] = []
-        self._places: list[tuple[int, int]] = []  # shard and row in it
+        self._shard_rows: list[tuple[int, int]] = []  # shard and row in it
         self._lengths: dict[str, list[int]] = {name: [] for name in manifest["features"]}
         self._ends: list[dict[str, np.ndarray]] = []
         for shard_index, shard in enumerate(self._shards):
@@ -105,11 +105,11 @@ class FeatureCache:
         Raises:
           ValueError: A file of features is missing or damaged.
         """
-        shard_index, place = self._places[row_index]
+        shard_index, row_in_shard = self._shard_rows[row_index]
         features = {}
         for name, ends in self._ends[shard_index].items():
-            start = ends[place - 1] if place else 0
-            features[name] = self._array(shard_index, name)[start : ends[place]]
+            start = ends[row_in_shard - 1] if row_in_shard else 0
+            features[name] = self._array(shard_index, name)[start : ends[row_in_shard]]
         return features
 
     @property
@@ -134,7 +134,7 @@ class FeatureCache:
         for place, value in enumerate(read_jsonl(as_path(self._folder) / file)):
             of_features = value.pop("lengths")
             self.rows.append(SpokenText(**value))
-            self._places.append((shard_index, place))
+            self._shard_rows.append((shard_index, place))
             for name in lengths:
                 lengths[name].append(of_features[name])
                 self._lengths[name].append(of_features[name])

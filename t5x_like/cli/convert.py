@@ -282,7 +282,7 @@ def _export(arguments: argparse.Namespace, target: epath.Path) -> None:
         conversion,
         exported_tokenizer,
         gguf_export,
-        hugging_face,
+        hugging_face_export,
         model_card,
         open_checkpoint,
         weight_sources,
@@ -306,7 +306,7 @@ def _export(arguments: argparse.Namespace, target: epath.Path) -> None:
             )
             return
         embedding = opened.sentence_embedding
-        hugging_face.write_hugging_face(
+        hugging_face_export.write_hugging_face(
             opened.config,
             opened.params,
             target,

@@ -9,7 +9,7 @@ import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from t5x_like.text.vocabularies.vocabulary_training import VocabularyTraining
 

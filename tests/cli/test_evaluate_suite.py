@@ -11,7 +11,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.llama import LlamaConfig
 from t5x_like.pretrained.gguf_export import write_gguf
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.text.benchmarks.suites import SUITES
 from t5x_like.text.vocabularies.opening import open_tokenizer
 from tests.references import FIXTURES

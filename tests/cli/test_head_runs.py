@@ -9,7 +9,7 @@ from t5x_like.cli.main import main
 from t5x_like.io.files import read_json, read_jsonl, shipped_directory
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 
 WORDS = [*("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"), *["Ann", "saw", "Bo", "as", "he", "left", ".", "*"]]
 

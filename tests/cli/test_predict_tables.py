@@ -18,7 +18,7 @@ from t5x_like.io.files import read_jsonl
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.frozen_weights import fresh_params
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from tests.cli.untrained_runs import share_predictors, write_run
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "Ann", "saw", "Bo", "he", "left", "."]

@@ -16,7 +16,7 @@ from t5x_like.evaluation.suite_settings import SuiteEvaluation
 from t5x_like.io.files import read_jsonl, write_json, write_jsonl
 from t5x_like.model import parameters
 from t5x_like.pretrained.averaged_weights import open_mean
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.text import registry
 from t5x_like.text.heads import Regression
 from t5x_like.text.tasks.text_task import TextTask

@@ -15,7 +15,7 @@ from t5x_like.evaluation.saved_runs import RunEvaluation, RunPrediction, evaluat
 from t5x_like.io.files import read_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters import IA3, BottleneckAdapter, LoRA, PrefixTuning, PromptTuning
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.model_config import read_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint

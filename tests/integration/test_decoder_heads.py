@@ -25,7 +25,7 @@ from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.pretrained.fresh_heads import with_added_tokens, with_head
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.open_checkpoint import open_initial
 from t5x_like.text.batches.loader_config import LoaderConfig

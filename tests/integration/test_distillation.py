@@ -13,7 +13,7 @@ from t5x_like.cli.main import main
 from t5x_like.io.files import read_json, read_jsonl, write_json
 from t5x_like.model import parameters
 from t5x_like.optimizers.schedules import Constant
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment

@@ -13,7 +13,7 @@ from t5x_like.gin_config.configuration import load
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.training.experiment import describe
 from tests.integration.programs import command
 

@@ -19,7 +19,7 @@ from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.head_classes import classes_at
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel, check_head, initial_checkpoint
 from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text import registry

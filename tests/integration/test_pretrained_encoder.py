@@ -12,7 +12,7 @@ from t5x_like.io.files import read_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.bart import BartConfig
 from t5x_like.model.zoo.roberta import RobertaConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.training.start.pretrained_encoder import PretrainedEncoder
 from t5x_like.training.start.pretrained_weights import PretrainedWeights

@@ -17,7 +17,7 @@ from t5x_like.cli.main import main
 from t5x_like.io.files import as_path, changed_seconds, read_json, write_json
 from t5x_like.io.paths import find_files, names_in
 from t5x_like.io.writer_lock import current_writer, exclusive_writer
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.pretraining import PretrainingTask
 from tests.bucket_server import SECRET, bucket_server

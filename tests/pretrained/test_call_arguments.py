@@ -10,7 +10,7 @@ import pytest
 import t5x_like
 from t5x_like.model import parameters
 from t5x_like.pretrained.checkpoint import family_of
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.transformers_api.call import Context
 from t5x_like.pretrained.transformers_api.open_model import CALLS

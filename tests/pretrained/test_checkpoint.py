@@ -17,7 +17,7 @@ from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.finite_weights import NotNumbersError
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_unread
 from t5x_like.pretrained.weight_sources import checkpoint_format, read_config

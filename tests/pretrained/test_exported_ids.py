@@ -14,7 +14,8 @@ from t5x_like.model.zoo.architectures import architecture_of
 from t5x_like.nested_values import one_or_several
 from t5x_like.pretrained.checkpoint import Checkpoint, mesh_or_one_device
 from t5x_like.pretrained.exported_tokenizer import exported_ids
-from t5x_like.pretrained.hugging_face import find_hugging_face, write_hugging_face
+from t5x_like.pretrained.hugging_face import find_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.transformers_api import encoder_call, encoder_decoder_call
 from t5x_like.pretrained.transformers_api.call import Context
 from tests.model.zoo.tiny_models import TINY

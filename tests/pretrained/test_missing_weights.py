@@ -15,7 +15,7 @@ import t5x_like
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.conversion import import_checkpoint
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_initial, open_unread
 from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text.tasks.task_set import NO_LABELS

@@ -13,7 +13,7 @@ from t5x_like.io.files import read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.frozen_weights import FrozenRecord, checksums
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.initial_weights import initial_checkpoint
 from t5x_like.pretrained.model_card import ModelCard
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_frozen

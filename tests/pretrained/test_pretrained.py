@@ -11,7 +11,7 @@ import pytest
 import t5x_like
 from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.transformers_api.generation import Prompts, frame, visible
 from tests.model.zoo.tiny_models import TINY
 

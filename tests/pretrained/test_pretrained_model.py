@@ -13,7 +13,7 @@ from t5x_like.io.files import shipped_directory
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from tests.model.zoo.tiny_models import TINY
 
 VERSE = "In the beginning God created the heaven and the earth."

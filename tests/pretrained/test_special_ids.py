@@ -9,7 +9,7 @@ import pytest
 from t5x_like.io.files import read_json
 from t5x_like.model import parameters
 from t5x_like.model.zoo.llama import LlamaConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.tokenizer_files import special_ids_of
 from t5x_like.pretrained.transformers_api import decoder_call
 from t5x_like.pretrained.transformers_api.call import Context

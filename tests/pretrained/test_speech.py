@@ -15,7 +15,7 @@ from benchmarks.references.models import ModelFolder
 from benchmarks.references.speech import keeping_all_units
 from t5x_like.model.zoo.architectures import by_model_type
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.initial_weights import initial_checkpoint
 from t5x_like.pretrained.safetensors_files import SafetensorsReader
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained

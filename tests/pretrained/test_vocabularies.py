@@ -6,7 +6,7 @@ import pytest
 import t5x_like
 from t5x_like.io.files import as_path
 from t5x_like.model import parameters
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.transformers_api.pretrained_model import from_pretrained
 from tests.model.zoo.tiny_models import TINY
 

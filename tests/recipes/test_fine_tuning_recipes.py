@@ -14,7 +14,7 @@ from benchmarks.recipe_names import RECIPES, file_and_row, recipe_names
 from t5x_like.gin_config.configuration import load
 from t5x_like.model import parameters
 from t5x_like.partitioning.mesh import MeshConfig
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.text import registry
 from t5x_like.text.benchmarks.source import FileLayout

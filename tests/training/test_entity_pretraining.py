@@ -18,7 +18,7 @@ from t5x_like.model.zoo.entity_bert import EntityBertConfig
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.frozen_weights import fresh_params
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.batches.loader_config import LoaderConfig

@@ -1,4 +1,4 @@
-"""What decoders with experts share: their configuration, and their weights in Hugging Face's files."""
+"""Shared base of sparse decoders: configuration, and weights of experts in Hugging Face's files."""
 
 import functools
 import re

@@ -66,7 +66,8 @@ class SpeechT5Config(CommonConfig):
       num_mel_bins: Mel filters of a spectrogram.
       prenet_layers: Layers before a decoder of spectrograms.
       prenet_units: Width of these layers.
-      prenet_dropout_rate: See ``SpectrogramPrenetConfig``.
+      prenet_dropout_rate: Probability that a unit of these layers is kept, in use as in training; named as in
+        published files, which have 0.5.
       speaker_dim: Numbers of a speaker's vector.
       postnet_layers: Convolutions over predicted spectrograms.
       postnet_units: Channels between them.

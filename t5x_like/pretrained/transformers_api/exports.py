@@ -7,7 +7,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.exported_tokenizer import exported_ids, exported_tokenizer
 from t5x_like.pretrained.gguf_export import GgufType, write_gguf
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.model_card import ModelCard, card_of
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 

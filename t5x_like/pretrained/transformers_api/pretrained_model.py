@@ -1,9 +1,7 @@
 """``from_pretrained``: a checkpoint to be called as transformers' models are."""
 
 import functools
-from collections.abc import Iterator, Sequence, Sized
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 import jax
@@ -11,19 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
-from jaxtyping import PyTree
 
 from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
-from t5x_like.inference.length_batches import run_by_length
 from t5x_like.inference.logits_processors import LogitsProcessors
-from t5x_like.inference.prompt_encoder import PromptEncoder
 from t5x_like.inference.sampling import row_keys
-from t5x_like.inference.speech_generation import GeneratedSpeech, generate_frames
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
-from t5x_like.model.named_activations import HIDDEN_STATES, Edits, as_arguments, record
+from t5x_like.model.named_activations import Edits, record
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
 from t5x_like.nested_values import one_or_several
@@ -31,17 +25,17 @@ from t5x_like.pretrained.checkpoint import Checkpoint, Dtype, check_dtype
 from t5x_like.pretrained.hub import local_directory
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.sentence_transformers import (
-    Pooling,
     SentenceEmbedding,
     find_sentence_transformer,
 )
-from t5x_like.pretrained.transformers_api.call import Context, Outputs, hidden_states, to_outputs
+from t5x_like.pretrained.transformers_api.call import Outputs
 from t5x_like.pretrained.transformers_api.call_arguments import (
     argument_names,
     check_generation,
     is_text,
     refuse_unknown,
 )
+from t5x_like.pretrained.transformers_api.embedding_model import EmbeddingModel
 from t5x_like.pretrained.transformers_api.generation import (
     check_special_ids,
     padding_of,
@@ -50,16 +44,9 @@ from t5x_like.pretrained.transformers_api.generation import (
     search_settings,
 )
 from t5x_like.pretrained.transformers_api.generation_defaults import read_generation_file, with_defaults
-from t5x_like.pretrained.transformers_api.head_outputs import one_choice
 from t5x_like.pretrained.transformers_api.logits_settings import NAMES as LOGITS_SETTINGS
 from t5x_like.pretrained.transformers_api.logits_settings import LogitsSettings, read_processors
-from t5x_like.pretrained.transformers_api.open_model import OpenModel
-from t5x_like.pretrained.transformers_api.speech_call import encoder_batch
-from t5x_like.pretrained.transformers_api.speech_requests import (
-    Vocoder,
-    answer_with_speech,
-    read_speech_request,
-)
+from t5x_like.pretrained.transformers_api.speaking_model import SpeakingModel
 
 
 def from_pretrained(
@@ -109,7 +96,7 @@ def from_pretrained(
     return Pretrained(checkpoint.computing_in(dtype), settings)
 
 
-class Pretrained(OpenModel):
+class Pretrained(EmbeddingModel, SpeakingModel):
     """A checkpoint's model with its tokenizer, called as transformers' models are; texts work in place of ids.
 
     >>> pretrained = t5x_like.from_pretrained("path/to/t5-small")
@@ -129,187 +116,7 @@ class Pretrained(OpenModel):
     def __init__(self, checkpoint: Checkpoint, sentence_embedding: SentenceEmbedding | None = None):
         super().__init__(checkpoint)
         self.sentence_embedding = sentence_embedding
-        self._edits: Edits = {}
-        self._forward = jax.jit(self._compute, static_argnames=("graphdef", "capture"))
         self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings"))
-        self._generate_speech = jax.jit(self._speak, static_argnames=("graphdef", "ratios"))
-
-    def __call__(
-        self, input_ids: object = None, *, output_hidden_states: bool = False, **arguments: object
-    ) -> Outputs:
-        """Compute what a transformers model of this class computes: arrays in, float32 arrays out, by its names.
-
-        Args:
-          input_ids: Token ids, [B, L].
-          output_hidden_states: Also return each layer's hidden states.
-          **arguments: Arguments of the transformers class. ``attention_mask`` is [B, L] of 0 and 1, or [B, L, L] with 1
-            where a position may attend to another. With ``labels`` (-100 where there is none), or what the class has in
-            their place, there is a ``loss``.
-
-        Raises:
-          ValueError: Values are out of their range, or shapes don't belong together.
-          TypeError: The model doesn't take one of the arguments.
-        """
-        capture = (f"*/{HIDDEN_STATES}",) if output_hidden_states else ()
-        outputs, captured = self._run({"input_ids": input_ids, **arguments}, capture)
-        if output_hidden_states:
-            outputs |= hidden_states(captured, self._opened.family, self.config)
-        return to_outputs(outputs)
-
-    def activations(
-        self,
-        input_ids: Any,
-        capture: Sequence[str],
-        attention_mask: object = None,
-        **arguments: Any,
-    ) -> dict[str, np.ndarray]:
-        """Return activations of all layers by name; ``t5x_like.model.named_activations`` has the names and shapes.
-
-        >>> pretrained.activations("The capital of France is", ["decoder/feed_forward/activations"])
-
-        Args:
-          input_ids: Token ids [B, L], or a text or list of texts, which are padded on the right.
-          capture: Names, or patterns such as ``"*/hidden_states"``.
-          attention_mask: Mask with 1 where a token is real, [B, L]; made for texts.
-          **arguments: Other arguments of a call. An encoder-decoder's decoder reads its start token alone if none says
-            otherwise.
-
-        Returns:
-          Arrays of float32 with a leading axis of layers.
-
-        Raises:
-          ValueError: A name or pattern matches nothing; names the activations that there are.
-        """
-        if is_text(input_ids):
-            return self.activations(
-                capture=capture, **self.encode(input_ids, padding_side="right"), **arguments
-            )
-        if isinstance(capture, str) or not capture:
-            raise ValueError(f"capture is {capture!r}; give a list of names, such as ['*/{HIDDEN_STATES}']")
-        if attention_mask is not None:
-            arguments["attention_mask"] = attention_mask
-        arguments = {"input_ids": input_ids, **self._decoder_start(input_ids), **arguments}
-        return dict(to_outputs(self._run(arguments, tuple(capture))[1]))
-
-    @contextmanager
-    def edited(self, edits: Edits) -> Iterator[None]:
-        """Edit activations in all calls inside of the context, in ``generate`` and ``embed`` too.
-
-        >>> with pretrained.edited({"decoder/feed_forward/activations": AffineEdit(factors=factors)}):
-        ...     pretrained.generate("The capital of France is")
-
-        Args:
-          edits: Edits by name or pattern: an ``AffineEdit`` of arrays by layer, or a function of an activation and the
-            number of its layer. While generating, an activation is that of the new tokens.
-
-        Raises:
-          ValueError: At a call, if a name or pattern matches nothing or a shape doesn't fit.
-        """
-        before, self._edits = self._edits, as_arguments({**self._edits, **edits})
-        try:
-            yield
-        finally:
-            self._edits = before
-
-    def embed(
-        self,
-        input_ids: Any,
-        attention_mask: object = None,
-        *,
-        pooling: Pooling | None = None,
-        normalized: bool | None = None,
-        dimensions: int | None = None,
-        batch_size: int | None = None,
-        **arguments: Any,
-    ) -> np.ndarray:
-        """Return a vector for each text (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084).
-
-        Args:
-          input_ids: Token ids [B, L], or a text or list of texts.
-          attention_mask: Mask with 1 where a token is real, [B, L]; made for texts.
-          pooling: Mean or maximum over a text's tokens, a mean whose weights rise with the position, or the state of
-            its first or last token. If not given, that of ``sentence_embedding``, else the mean.
-          normalized: Scale vectors to length 1, so that inner products are cosines. If not given, that of
-            ``sentence_embedding``, else True.
-          dimensions: Number of the first dimensions to keep, for models that were trained for several widths.
-          batch_size: Number of texts that are read together, those of similar length; all of them if not given.
-          **arguments: Other arguments of a call, such as ``token_type_ids``.
-
-        Returns:
-          Array of float32 [B, D]; [D] for a single string.
-
-        Raises:
-          ValueError: A text has no token, vectors are not finite, or they have fewer dimensions.
-        """
-        settings = self.sentence_embedding or SentenceEmbedding()
-        options = {"pooling": pooling, "normalized": normalized}
-        settings = replace(settings, **{name: value for name, value in options.items() if value is not None})
-        if is_text(input_ids):
-            vectors = self._embed_texts(
-                one_or_several(input_ids), settings, dimensions, batch_size, arguments
-            )
-            return vectors[0] if isinstance(input_ids, str) else vectors
-        if batch_size is not None:
-            raise ValueError(f"batch_size={batch_size} is for texts; give token ids in batches of your own")
-        if attention_mask is not None:
-            arguments["attention_mask"] = attention_mask
-        # An encoder-decoder embeds by its encoder. To a model of choices each text is the only one of its example.
-        arguments = self._decoder_start(input_ids) | arguments
-        if self.config.task == "multiple_choice":
-            input_ids, arguments = one_choice(input_ids, arguments)
-        outputs = self(input_ids, **arguments)
-        states = outputs.get("encoder_last_hidden_state")
-        states = outputs["last_hidden_state"] if states is None else states
-        real = np.ones(states.shape[:2], bool) if attention_mask is None else np.asarray(attention_mask) > 0
-        return settings.vectors(states, real, dimensions=dimensions)
-
-    @property
-    def embedding_encoder(self) -> PromptEncoder:
-        """Encoder of texts whose vectors are compared."""
-        opened = self._opened
-        return opened.prompt_encoder if self.sentence_embedding is None else opened.embedding_encoder
-
-    def embedding_ids(self, text: str) -> list[int]:
-        """Return the token ids of a text as ``embed`` reads it, cut and with special ids.
-
-        Raises:
-          ValueError: There is no tokenizer, or the text has no token.
-        """
-        settings = self.sentence_embedding or SentenceEmbedding()
-        ids = self.embedding_encoder.encode(settings.word(text), settings.max_length)
-        if not ids:
-            raise ValueError(f"{text!r} has no token; give a text, or a list of at least one text")
-        return ids
-
-    def _embed_texts(
-        self,
-        texts: Sequence[str],
-        settings: SentenceEmbedding,
-        dimensions: int | None,
-        batch_size: int | None,
-        arguments: dict[str, Any],
-    ) -> np.ndarray:
-        if batch_size is not None and batch_size < 1:
-            raise ValueError(f"batch_size is {batch_size}; give 1 or more")
-        if not texts:
-            raise ValueError("there is no text to embed; give a text, or a list of at least one text")
-        rows = [self.embedding_ids(text) for text in texts]
-
-        def run(numbers: Sequence[int]) -> list[np.ndarray]:
-            encoded = self.padded([rows[number] for number in numbers], padding_side="right")
-            return list(
-                self.embed(
-                    **encoded,
-                    pooling=settings.pooling,
-                    normalized=settings.normalized,
-                    dimensions=dimensions,
-                    **arguments,
-                )
-            )
-
-        if batch_size is None or batch_size >= len(rows):
-            return np.stack(run(range(len(rows))))
-        return np.stack(run_by_length([len(row) for row in rows], batch_size, run))
 
     def generate(
         self,
@@ -465,74 +272,6 @@ class Pretrained(OpenModel):
         by_sequence = {} if scores is None else {"sequences_scores": np.asarray(scores).reshape(-1)}
         return Outputs(sequences=sequences, **by_sequence, **({} if texts is None else {"texts": texts}))
 
-    def generate_speech(
-        self,
-        input_ids: Any = None,
-        speaker_embeddings: object = None,
-        attention_mask: object = None,
-        *,
-        input_values: object = None,
-        threshold: float = 0.5,
-        minlenratio: float = 0.0,
-        maxlenratio: float = 20.0,
-        vocoder: Vocoder | None = None,
-        return_output_lengths: bool = False,
-        seed: int = 0,
-    ) -> Any:
-        """Generate the spectrograms of texts, or of speech in another voice, until a stop flag.
-
-        >>> pretrained = t5x_like.from_pretrained("path/to/speecht5_tts")
-        >>> pretrained.generate_speech(ids, speaker_embeddings=vector)
-
-        Arguments and defaults are transformers'. The net before the decoder drops units at every step, as it did in
-        training: another seed gives other speech.
-
-        Args:
-          input_ids: Token ids [B, M], or a text or list of texts; waveforms [B, S] for a model that reads speech.
-          speaker_embeddings: Vectors of speakers, [B, E] or [1, E]; zeros for speech to speech if not given.
-          attention_mask: Mask with 1 for real tokens or samples; padding of ids is left out without it.
-          input_values: Waveforms [B, S], in place of ``input_ids``.
-          threshold: A row ends where the probabilities of a step's stop flags sum to this.
-          minlenratio: Fewest frames for each of the encoder's outputs.
-          maxlenratio: Most frames for each of the encoder's outputs.
-          vocoder: Function from a spectrogram, or a padded batch of them, to waveforms.
-          return_output_lengths: Return the number of frames or samples of each row, too.
-          seed: Seed of the units that are kept.
-
-        Returns:
-          Spectrogram [T, E] for one row, or [B, T, E] with zeros after shorter ones. With a vocoder, its waveforms.
-          With ``return_output_lengths``, always a batch, and the list of lengths.
-
-        Raises:
-          ValueError: The model writes no speech, it needs a speaker, or arguments make no sense.
-        """
-        if is_text(input_ids):
-            encoded = self.encode(input_ids, padding_side="right")
-            input_ids, attention_mask = encoded["input_ids"], encoded["attention_mask"]
-        arguments = {
-            "input_ids": input_ids,
-            "input_values": input_values,
-            "attention_mask": attention_mask,
-            "speaker_embeddings": speaker_embeddings,
-        }
-        pad = self.special_ids.pad
-        inputs = read_speech_request(
-            arguments, self.config, pad=pad, min_ratio=minlenratio, max_ratio=maxlenratio
-        )
-        graphdef, params = parameters.split(self.model)
-        with self.matmul_precision():
-            generated = self._generate_speech(
-                params,
-                inputs,
-                jax.random.key(seed),
-                threshold,
-                self._edits,
-                graphdef=graphdef,
-                ratios=(minlenratio, maxlenratio),
-            )
-        frames, lengths = map(np.asarray, generated)
-        return answer_with_speech(frames, lengths, vocoder=vocoder, with_lengths=return_output_lengths)
-
     def logits_processors(self, num_before: int) -> LogitsProcessors | None:
         """Return the changes of the next token's scores that the model's own files ask for.
 
@@ -550,66 +289,6 @@ class Pretrained(OpenModel):
     @functools.cached_property
     def _generation_file(self) -> dict[str, object]:
         return read_generation_file(self._opened.directory, self.fields)
-
-    def _decoder_start(self, input_ids: Sized) -> dict[str, object]:
-        """Return the shortest input of a decoder that reads an encoder's output, as an argument of a call."""
-        if "decoder_input_ids" not in self._call.ARGUMENTS:
-            return {}
-        return {"decoder_input_ids": np.full((len(input_ids), 1), self.special_ids.decoder_start, np.int32)}
-
-    def _run(
-        self, arguments: dict[str, object], capture: tuple[str, ...]
-    ) -> tuple[dict[str, PyTree], dict[str, jax.Array]]:
-        """Return outputs of a call by transformers' names, and captured activations."""
-        refuse_unknown(
-            {name: each for name, each in arguments.items() if name != "input_ids"}, self._call.ARGUMENTS
-        )
-        if all(arguments.get(name) is None for name in ("input_ids", "input_values", "encoder_outputs")):
-            raise ValueError(f"give {self._input_name}, [batch, length]")
-        inputs = self._call.read(arguments, Context(self.config, self.special_ids))
-        graphdef, params = parameters.split(self.model)
-        with self.matmul_precision():
-            return self._forward(params, inputs, self._edits, graphdef=graphdef, capture=capture)
-
-    def _compute(
-        self,
-        params: Parameters,
-        inputs: dict[str, PyTree],
-        edits: Edits,
-        *,
-        graphdef: nnx.GraphDef,
-        capture: tuple[str, ...],
-    ) -> tuple[dict[str, PyTree], dict[str, jax.Array]]:
-        with record(capture, edits) as captured:
-            outputs = self._call.compute(parameters.merge(graphdef, params), self.config, inputs)
-        return outputs, captured
-
-    @property
-    def _input_name(self) -> str:
-        return "input_values" if getattr(self.config, "reads_speech", False) else "input_ids"
-
-    def _speak(
-        self,
-        params: Parameters,
-        inputs: dict[str, jax.Array],
-        key: jax.Array,
-        threshold: float,
-        edits: Edits,
-        *,
-        graphdef: nnx.GraphDef,
-        ratios: tuple[float, float],
-    ) -> GeneratedSpeech:
-        model = parameters.merge(graphdef, params)
-        with record(edits=edits):
-            return generate_frames(
-                model,
-                encoder_batch(inputs),
-                inputs["speakers"],
-                key,
-                threshold=threshold,
-                min_ratio=ratios[0],
-                max_ratio=ratios[1],
-            )
 
     def _continue(
         self,

@@ -10,7 +10,7 @@ from t5x_like.io.files import shipped_directory
 from t5x_like.model import parameters
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 
 VOCABULARY = shipped_directory("data") / "vocabulary" / "spiece.model"
 

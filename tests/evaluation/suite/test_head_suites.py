@@ -17,7 +17,7 @@ from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.checkpoint import kind_of
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 

@@ -17,7 +17,7 @@ from t5x_like.model.zoo.electra_pretraining import (
     discriminator_params,
     generator_params,
 )
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 
 CONFIG = ElectraPretrainingConfig(
     vocab_size=31,

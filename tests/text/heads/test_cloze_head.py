@@ -21,7 +21,7 @@ from t5x_like.model.zoo.glm_orig import GLMOrigConfig, blank_settings
 from t5x_like.model.zoo.modernbert import ModernBertConfig
 from t5x_like.model.zoo.roberta import RobertaConfig
 from t5x_like.pretrained.fresh_heads import with_head
-from t5x_like.pretrained.hugging_face import write_hugging_face
+from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text.batches.batch_layout import BatchLayout
 from t5x_like.text.batches.labeled_examples import make_examples
