@@ -20,6 +20,8 @@ class DataField(NamedTuple):
       width: Numbers of each value, or "outputs" for as many as the head has; None for a single number.
       padding: Value where an example has none, or a row no example.
       source: Field of ``Example`` that holds it, if its name is another one.
+      max_length: Most values of a sequence with a length of its own, such as samples; None for no sequence.
+      length_stream: Stream with the lengths of these sequences, by which batches are padded.
     """
 
     name: str
@@ -28,6 +30,8 @@ class DataField(NamedTuple):
     width: int | Literal["outputs"] | None = None
     padding: float = 0
     source: str = ""
+    max_length: int | None = None
+    length_stream: str = ""
 
     @property
     def example_field(self) -> str:

@@ -9,6 +9,7 @@ import argparse
 import os
 from typing import Any
 
+from t5x_like.audio.feature_caching import cache_features
 from t5x_like.cli.arguments import (
     SHIPPED_TASKS,
     add_gin_arguments,
@@ -22,6 +23,7 @@ from t5x_like.text.cache.cache_manifest import Manifest
 from t5x_like.text.cache.writing import cache_split, on_beam
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.foreign_tasks import ForeignTask
+from t5x_like.text.tasks.speech_task import SpeechTask
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -64,6 +66,9 @@ def run(arguments: argparse.Namespace) -> int:
                 "num_processes": arguments.num_processes,
                 "run_units": run_units,
             }
+            if isinstance(task, SpeechTask):
+                print(_cache_recordings(task, split, arguments))
+                continue
             if not isinstance(task, ForeignTask):
                 manifest = cache_split(task, split, arguments.output, **how)
             else:
@@ -73,6 +78,26 @@ def run(arguments: argparse.Namespace) -> int:
                 manifest = cache_seqio_split(registration.get_task(name), split, arguments.output, **how)
             print(_line(f"{arguments.output}/{name}/{split}", manifest))
     return 0
+
+
+def _cache_recordings(task: SpeechTask, split: str, arguments: argparse.Namespace) -> str:
+    """Write the features of a task's recordings, and return a line about them."""
+    for flag in ("num_shards", "runner"):
+        if getattr(arguments, flag):
+            raise UserError(
+                f"--{flag} is for caches of tokens, and task {task.name!r} has recordings; leave it out"
+            )
+    features, directory = task.recording_features, f"{arguments.output}/{task.name}/{split}"
+    cache = cache_features(
+        task.spoken_texts(list(task.read(split))),
+        features,
+        directory,
+        settings=features.fingerprint,
+        num_workers=arguments.num_processes if arguments.num_processes > 1 else 0,
+        on_bad=task.on_bad_row,
+    )
+    skipped = f"; {_count(cache.num_skipped, 'recording')} left out" if cache.num_skipped else ""
+    return f"{directory}: {_count(len(cache), 'recording')} ({', '.join(cache.names)}){skipped}"
 
 
 def _line(directory: str, manifest: Manifest) -> str:

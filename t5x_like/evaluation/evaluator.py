@@ -36,7 +36,8 @@ class TaskEvaluation:
 
     Attributes:
       mixture: Name of a task, or of a mixture whose tasks are evaluated one by one.
-      inputs_length: Tokens of an input, as in training; longer inputs are cut.
+      inputs_length: Tokens of an input, as in training; longer inputs are cut. Recordings are never cut, and tasks of
+        speech have a limit in seconds instead.
       targets_length: Tokens of a target whose likelihood is computed.
       split: Split to evaluate; tasks of a mixture without it are left out.
       batch_size: Examples in a batch.
@@ -115,7 +116,8 @@ class TaskEvaluation:
         Raises:
           ValueError: The model lacks positions for inputs with their answers.
         """
-        prompt_length = self.inputs_length + len(model.prompt_encoder.prefix_ids)
+        num_tokens = self.inputs_length + len(model.prompt_encoder.prefix_ids)
+        prompt_length = num_tokens if questions.max_samples is None else questions.max_samples
         answer = self.targets_length if self.method == "rank" else self.generation.max_new_tokens
         what = f"task {questions.task!r}, with its answers,"
         model.check_length(config, prompt=prompt_length, answer=answer, what=what)

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from t5x_like.audio.recording import Recording
 from t5x_like.evaluation.evaluated_tasks import training_task_of
 from t5x_like.inference.prompt_encoder import TextCodec
 from t5x_like.text.metrics.baselines import majority
@@ -32,6 +33,7 @@ class Question(NamedTuple):
       example: Fields that the task's postprocessing needs.
       input_ids: Token ids, if a seqio pipeline gives them.
       target_ids: Token ids of the targets, if a seqio pipeline gives them.
+      recording: Recording that the model reads in place of the text, which is its path.
     """
 
     number: int
@@ -40,6 +42,7 @@ class Question(NamedTuple):
     example: Mapping[str, Any]
     input_ids: np.ndarray | None = None
     target_ids: np.ndarray | None = None
+    recording: Recording | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +59,7 @@ class Questions:
       likelihood_metrics: Metric functions over the log-likelihoods of the targets.
       postprocess: T5's function from an output text to the value that metrics compare; ``None`` keeps the text.
       training_targets: Reads the targets of the training split; raises ValueError if its files are missing.
+      max_samples: Samples of the longest recording; None for texts.
     """
 
     task: str
@@ -67,6 +71,7 @@ class Questions:
     likelihood_metrics: Sequence[MetricFunction] = ()
     postprocess: Callable[..., Any] | None = None
     training_targets: Callable[[], Iterable[str]] = tuple
+    max_samples: int | None = None
 
     def is_labeled(self, row: Question) -> bool:
         """Return True if a row's target is known."""
@@ -146,7 +151,7 @@ def load_questions(
             f"task {definition.name!r} has no split {split!r}; there are {', '.join(definition.splits)}"
         )
     read = definition.sample(definition.read(split, policy), limit, values_of=lambda pair: pair.row)
-    questions = tuple(_question(number, row) for number, row in read)
+    questions = tuple(_question(number, row, definition) for number, row in read)
     if not questions:
         raise ValueError(f"task {definition.name!r}, split {split!r}: no examples")
     return Questions(
@@ -158,6 +163,7 @@ def load_questions(
         metrics=definition.metric_functions,
         postprocess=definition.postprocessor,
         training_targets=lambda: (row.targets for row in training_rows(definition)),
+        max_samples=definition.max_samples,
     )
 
 
@@ -227,6 +233,7 @@ def training_rows(definition: PairsTask, *, limit: int | None = None) -> Iterabl
         yield from (row for row in islice(source.read("train"), limit) if row.targets != _UNKNOWN)
 
 
-def _question(number: int, row: TextPair) -> Question:
+def _question(number: int, row: TextPair, definition: PairsTask) -> Question:
     texts = {"inputs_pretokenized": row.inputs, "targets_pretokenized": row.targets}
-    return Question(number, row.inputs, row.targets, {**row.extras, **texts})
+    recording = definition.recording(row.inputs)
+    return Question(number, row.inputs, row.targets, {**row.extras, **texts}, recording=recording)

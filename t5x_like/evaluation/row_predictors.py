@@ -255,7 +255,16 @@ class TextRowPredictor:
         return row
 
     def predict(self, rows: Sequence[str]) -> list[RowPrediction]:
-        texts = tuple(Question(index, text, "", {}) for index, text in enumerate(rows))
+        texts = tuple(
+            Question(
+                index,
+                text,
+                "",
+                {},
+                recording=None if self.definition is None else self.definition.recording(text),
+            )
+            for index, text in enumerate(rows)
+        )
         evaluator = replace(self.evaluator, questions=replace(self.evaluator.questions, rows=texts))
         answers = {row["number"]: row for batch in evaluator.answer(self.params) for row in batch}
         return [self._prediction(answers[index]) for index in range(len(rows))]

@@ -111,7 +111,13 @@ def row_predictor(run: RunPrediction) -> RowPredictor:
         generation=run.generation,
     )
     labels = definition.answers if method == "rank" else ()
-    questions = Questions(task=run.task, split="", rows=(), labels=labels)
+    questions = Questions(
+        task=run.task,
+        split="",
+        rows=(),
+        labels=labels,
+        max_samples=definition.max_samples if is_pairs else None,
+    )
     evaluator = evaluation.text_evaluator(questions, model, opened.config)
     return TextRowPredictor(
         evaluator=evaluator,

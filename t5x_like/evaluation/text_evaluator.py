@@ -90,6 +90,8 @@ class TextEvaluator(TaskEvaluator):
     @functools.cached_property
     def _prompts(self) -> list[EncodedPrompt]:
         rows = self.questions.rows
+        if self.questions.max_samples is not None:
+            return [EncodedPrompt(row.recording, row.inputs) for row in rows if row.recording is not None]
         encoded = [(row.input_ids, row.inputs) for row in rows if row.input_ids is not None]
         if encoded:
             begin = self.model.prompt_encoder.prefix_ids

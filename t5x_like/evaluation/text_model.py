@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from jax.sharding import Mesh
 
+from t5x_like.audio.recording import Recording
 from t5x_like.evaluation.prompts import Prompt, Prompter
 from t5x_like.index_checks import check_token_ids
 from t5x_like.inference.generator import GenerationConfig, Generator
@@ -32,18 +33,20 @@ from t5x_like.text.batches.batch_layout import SHIFTED_IN
 from t5x_like.text.batches.loader_config import PrefixAttention
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
+_ENCODER_DECODERS = ("encoder_decoder", "speech_encoder_decoder")
+
 
 class EncodedPrompt(NamedTuple):
     """A prompt that fits the model.
 
     Attributes:
-      ids: Token ids, int32, special ids included.
+      ids: Token ids, int32, special ids included; or a recording.
       text: The prompt's text.
       cut: Tokens that were cut from the question.
       dropped: Few-shot examples that were dropped.
     """
 
-    ids: np.ndarray
+    ids: np.ndarray | Recording
     text: str
     cut: int = 0
     dropped: int = 0
@@ -120,7 +123,7 @@ class TextModel:
         if family == "encoder":
             ids = ids_of(tokenizer)
             start, end, prefix = ids.mask, ids.sep, () if ids.cls is None else (ids.cls,)
-        elif family == "encoder_decoder" or prefix_attention == "causal":
+        elif family in _ENCODER_DECODERS or prefix_attention == "causal":
             prefix = ()
         if end is None or start is None:
             raise ValueError(f"{tokenizer} has no end of sequence, which targets need")
@@ -128,7 +131,7 @@ class TextModel:
             graphdef=graphdef,
             mesh=mesh,
             vocab_size=config.vocab_size,
-            is_decoder=family not in ("encoder", "encoder_decoder"),
+            is_decoder=family not in ("encoder", *_ENCODER_DECODERS),
             max_positions=_learned_positions(model, config),
             prompt_encoder=PromptEncoder(tokenizer=tokenizer, prefix_ids=prefix, suffix_ids=(end,)),
             start_id=start,
@@ -253,7 +256,8 @@ class TextModel:
           stop_ids: Further ids that end a text.
         """
         for prompt in prompts:
-            check_token_ids(prompt, "a prompt", self.vocab_size)
+            if not isinstance(prompt, Recording):
+                check_token_ids(prompt, "a prompt", self.vocab_size)
         check_token_ids(list(stop_ids), "stop_ids", self.vocab_size)
         most = [self._num_new(len(prompt), config) for prompt in prompts]
         # Beams beyond the positions, whose scores are NaN, would displace good ones. So beams search with one limit.

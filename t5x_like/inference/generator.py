@@ -9,6 +9,7 @@ import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
 
+from t5x_like.audio.recording import Recording
 from t5x_like.batch import bucket_length
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
@@ -203,7 +204,7 @@ class Generator:
         if config.temperature > 0:
             keys = row_keys(jax.random.key(config.seed) if key is None else key, len(prompts))
         if self._rolls is None:
-            self._rolls = rolls(self._graphdef, params)
+            self._rolls = not _are_recordings(prompts) and rolls(self._graphdef, params)
         if self._rolls and config.num_beams == 1:
             yield from self._roll(params, prompts, config, keys, tuple(end_ids), batch_size, limit)
             return
@@ -263,6 +264,10 @@ class Generator:
                     yield written.name, _before_end(written.ids, end_ids)
         finally:
             rolling.clear()
+
+
+def _are_recordings(prompts: Sequence[Ids]) -> bool:
+    return any(isinstance(prompt, Recording) for prompt in prompts)
 
 
 def _num_last_inputs(num_rows: int, mesh: Mesh) -> int | None:

@@ -7,11 +7,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from t5x_like.audio.recording import Recording
 from t5x_like.batch import Batch
 from t5x_like.partitioning.shard import place, row_share
 
 Result = TypeVar("Result")
-Ids = Sequence[int] | np.ndarray
+Ids = Sequence[int] | np.ndarray | Recording
 
 _LENGTH_MULTIPLE = 32  # tokens
 
@@ -65,10 +66,10 @@ def pad_prompts(
     fill: int = 0,
     on_the_left: bool = False,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return tokens and mask, int32 [B, L], of padded prompts.
+    """Return tokens or samples [B, L], and their mask, int32 [B, L], of padded prompts.
 
     Args:
-      prompts: Ids of prompts.
+      prompts: Ids of prompts, int32, or recordings, float32.
       length: Number of columns.
       batch_size: Number of rows, with one token in those without any, which would give not-a-number. One row for each
         prompt, as it is, if not given.
@@ -76,7 +77,8 @@ def pad_prompts(
       on_the_left: Padding is on the left.
     """
     num_rows = len(prompts) if batch_size is None else batch_size
-    tokens, mask = np.full((num_rows, length), fill, np.int32), np.zeros((num_rows, length), np.int32)
+    dtype = np.float32 if any(isinstance(each, Recording) for each in prompts) else np.int32
+    tokens, mask = np.full((num_rows, length), fill, dtype), np.zeros((num_rows, length), np.int32)
     if batch_size is not None:
         mask[:, -1 if on_the_left else 0] = 1
     for row, ids in enumerate(prompts):

@@ -115,6 +115,16 @@ class ModelTraits:
         return False
 
     @property
+    def reads_speech(self) -> bool:
+        """Return whether inputs are waveforms."""
+        return False
+
+    @property
+    def writes_speech(self) -> bool:
+        """Return whether outputs are spectrograms."""
+        return False
+
+    @property
     def carried_memory(self) -> CarriedMemory | None:
         """Memory of the batch before; ``None`` for a model without one."""
         return None

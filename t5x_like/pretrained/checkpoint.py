@@ -169,6 +169,8 @@ class Checkpoint:
         if is_trained and self.family == "decoder":
             begin = None if trained_from_first_token(self.directory) else SHIFTED_IN
             return replace(special, bos=begin, decoder_start=SHIFTED_IN)
+        if is_trained and self.family == "speech_encoder_decoder":
+            return replace(special, decoder_start=SHIFTED_IN)
         if is_trained and self.family == "encoder_decoder":
             parts = first_member(self.model).config
             start = SHIFTED_IN if self.can_generate else parts.decoder_start_token_id

@@ -23,6 +23,7 @@ from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses.total import TOKEN_LOSSES
 from t5x_like.training.objective_checks import check_objectives
 from t5x_like.training.repeat_loader import TrainingLoader
+from t5x_like.training.speech_checks import check_speech
 from t5x_like.training.training_data import ResolvedTasks
 
 _log = logging.getLogger(__name__)
@@ -105,6 +106,7 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: TrainingLo
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
     traits_of(model).check_vocabulary(loader.vocabulary)
     experiment.start.check(loader)
+    check_speech(traits_of(model), experiment.method, loader.streams, mixture=experiment.data.train.mixture)
     _check_streams(experiment, loader)
     experiment.method.check(model, loader, experiment.data.train)
 

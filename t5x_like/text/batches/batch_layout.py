@@ -131,6 +131,8 @@ class BatchLayout(NamedTuple):
         if field.level == "token":
             value_of = partial(Example.value_of, field=field)
             return _token_field(rows, length, value_of, dtype=field.dtype, padding=field.padding)
+        if field.max_length is not None:
+            return _sequences([row[0].value_of(field) if row else None for row in rows], field)
         num_outputs = self.spec.head[1] if self.spec.head else 0
         width = num_outputs if field.width == "outputs" else field.width
         padding = field.padding if width is None else np.full(width, field.padding)
@@ -210,6 +212,16 @@ def _token_field(
                 values[index, start:end] = value[: end - start]
             start = end
     return values
+
+
+def _sequences(values: Sequence[np.ndarray | None], field: DataField) -> np.ndarray:
+    """Return sequences of values, [B, L] or [B, L, width], padded to the longest that the field may have."""
+    shape = [each for each in (len(values), field.max_length, field.width) if isinstance(each, int)]
+    padded = np.full(shape, field.padding, field.dtype)
+    for row, value in zip(padded, values, strict=True):
+        if value is not None:
+            row[: len(value)] = value
+    return padded
 
 
 def _weights(example: Example) -> np.ndarray:

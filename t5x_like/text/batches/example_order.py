@@ -73,6 +73,7 @@ class ExampleOrder:
       seed: Seed of the draws.
       repeat: False for one pass.
       turn_length: Examples of a task before the next task's turn; ``None`` to draw the task of each example.
+      window_examples: Examples of a window, ``WINDOW_EXAMPLES`` by default.
     """
 
     def __init__(
@@ -83,7 +84,9 @@ class ExampleOrder:
         seed: int,
         repeat: bool,
         turn_length: int | None = None,
+        window_examples: int | None = None,
     ) -> None:
+        self._num_examples = window_examples or WINDOW_EXAMPLES
         self._sources, self._repeat, self._turn_length = sources, repeat, turn_length
         self._key = key_of(seed, "tasks")
         self._shares = tuple(shares)
@@ -103,11 +106,11 @@ class ExampleOrder:
         self._frontier = list(position.tasks)
         if not self._repeat:
             return self._in_turn()
-        shares, start = np.array(position.shares), position.window * WINDOW_EXAMPLES
+        shares, start = np.array(position.shares), position.window * self._num_examples
         if self._turn_length is None:
-            drawn = draw_tasks(shares, start, WINDOW_EXAMPLES, self._key)
+            drawn = draw_tasks(shares, start, self._num_examples, self._key)
         else:
-            drawn = take_turns(shares, start, WINDOW_EXAMPLES, self._turn_length)
+            drawn = take_turns(shares, start, self._num_examples, self._turn_length)
         counts = np.bincount(drawn, minlength=len(self._sources))
         per_task = [iter(self._advance(task, int(count))) for task, count in enumerate(counts)]
         return [next(per_task[task]) for task in drawn]
@@ -115,9 +118,9 @@ class ExampleOrder:
     def _in_turn(self) -> list[ExampleReference]:
         planned: list[ExampleReference] = []
         for task, source in enumerate(self._sources):
-            while (position := self._frontier[task])[0] == 0 and len(planned) < WINDOW_EXAMPLES:
+            while (position := self._frontier[task])[0] == 0 and len(planned) < self._num_examples:
                 if (remaining := source.remaining(*position)) > 0:
-                    planned += self._advance(task, min(WINDOW_EXAMPLES - len(planned), remaining))
+                    planned += self._advance(task, min(self._num_examples - len(planned), remaining))
                 else:
                     self._frontier[task] = source.following(*position)
         return planned

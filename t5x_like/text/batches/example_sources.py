@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -65,6 +65,20 @@ class ExampleSource(Protocol):
         Args:
           epoch: Number of the epoch.
           position: Position after those examples.
+        """
+        ...
+
+
+@runtime_checkable
+class SizedSource(Protocol):
+    """Examples whose lengths are known before they are made, so that batches can have similar ones."""
+
+    def sizes(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
+        """Return the lengths of some examples, int64 [N].
+
+        Args:
+          epoch: Number of the epoch.
+          positions: Positions of the examples.
         """
         ...
 

@@ -35,12 +35,7 @@ class LabeledSource(StoredSource[LabeledExamples]):
         return [self._stored.example(index) for index in self._numbers(epoch, positions).tolist()]
 
     def sizes(self, epoch: int, positions: Sequence[int]) -> np.ndarray:
-        """Return the row lengths of these examples, int64 [N].
-
-        Args:
-          epoch: Number of the epoch.
-          positions: Positions of the examples.
-        """
+        """Return the row lengths of these examples; see ``SizedSource``."""
         return self._sizes[self._numbers(epoch, positions)]
 
     def _numbers(self, epoch: int, positions: Sequence[int]) -> np.ndarray:

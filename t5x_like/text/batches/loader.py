@@ -11,17 +11,24 @@ from t5x_like.io.worker_pool import WorkerPool
 from t5x_like.text import registry
 from t5x_like.text.batches.data_fingerprint import compare, describe
 from t5x_like.text.batches.example_order import ExampleOrder, ExampleReference, LoaderPosition
-from t5x_like.text.batches.example_sources import OpenedTasks
+from t5x_like.text.batches.example_sources import OpenedTasks, SizedSource
 from t5x_like.text.batches.labeled_source import LabeledSource
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.open_tasks import open_tasks, spec_of_tasks
 from t5x_like.text.batches.pretraining_source import PretrainingSource
-from t5x_like.text.batches.row_maker import RowMaker, cut_to_bucket, join_rows, take_rows
+from t5x_like.text.batches.row_maker import (
+    RowMaker,
+    cut_sequences,
+    cut_to_bucket,
+    join_rows,
+    take_rows,
+)
 from t5x_like.text.heads.input_format import num_input_ids
 from t5x_like.text.objectives.objective import LabelLoss, Lengths
 from t5x_like.text.tasks.task_set import LabelSpace, TaskSet
 
 _SAME_EPOCHS = 0.01  # relative difference of tasks' rates from their sizes
+_WINDOW_RECORDINGS = 128  # made together: 20 seconds of each are 164 MB
 
 
 class _Window(NamedTuple):
@@ -84,12 +91,15 @@ class Loader:
         self._sources, self._shares = opened.sources, opened.shares
         if config.alternate_tasks:
             _check_turns(config, opened, pack=self._make.pack)
+        if config.group_by_length:
+            _check_sizes(config, opened)
         self._order = ExampleOrder(
             opened.sources,
             opened.shares,
             seed=config.seed,
             repeat=config.repeat,
             turn_length=config.batch_size if config.alternate_tasks else None,
+            window_examples=_window_of(config, opened),
         )
         self._identity = describe(config, opened, tasks.objectives, pack=self._make.pack)
         self.head, self.streams = opened.spec.head, opened.spec.streams
@@ -103,7 +113,7 @@ class Loader:
             ),
             default=opened.ids.vocab_size,
         )
-        self._cuts = self.head is not None and process_count == 1
+        self._cuts = process_count == 1  # all processes have arrays of one shape
         self._workers: WorkerPool[list[ExampleReference], Batch] | None = None
         self._num_filled = np.zeros(2, np.int64)  # real tokens and all positions, since the start
         self._position = self._order.first
@@ -134,7 +144,7 @@ class Loader:
         if num_missing:
             parts.append(self._make.lay_out([[]] * num_missing))
         batch = join_rows(parts)
-        batch = cut_to_bucket(batch) if self._cuts else batch
+        batch = self._cut(batch) if self._cuts else batch
         self._num_filled += _count_filled(batch)
         return batch
 
@@ -232,6 +242,11 @@ class Loader:
             self._workers.close()
             self._workers = None
 
+    def _cut(self, batch: Batch) -> Batch:
+        """Remove padding that no row of the batch needs."""
+        batch = batch if self.head is None else cut_to_bucket(batch)
+        return cut_sequences(batch, self.streams)
+
     def _start(self, *, row: int) -> None:
         """Set the position; reading starts with the first batch."""
         self.close()
@@ -311,6 +326,23 @@ def empty_row(config: LoaderConfig, tasks: TaskSet) -> Batch:
     lengths = Lengths(config.inputs_length, config.targets_length)
     pack = config.pack and not spec.fills_rows
     return RowMaker((), lengths, spec, pack=pack, zero_is_padding=True).lay_out([[]])
+
+
+def _window_of(config: LoaderConfig, opened: OpenedTasks) -> int | None:
+    """Return the number of examples that are made together; ``None`` for the usual one."""
+    if all(field.max_length is None for field in opened.spec.streams):
+        return None
+    return max(_WINDOW_RECORDINGS, 2 * config.batch_size)
+
+
+def _check_sizes(config: LoaderConfig, opened: OpenedTasks) -> None:
+    """Refuse tasks whose lengths aren't known before rows are made."""
+    for name, source in zip(opened.names, opened.sources, strict=True):
+        if not isinstance(source, SizedSource):
+            raise ValueError(
+                f"group_by_length is for tasks of encoders' heads (layout='encoder') and of speech, and {name!r} in "
+                f"{config.mixture!r} is another; leave it out, as others are packed"
+            )
 
 
 def _check_turns(config: LoaderConfig, opened: OpenedTasks, *, pack: bool) -> None:

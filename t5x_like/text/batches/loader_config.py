@@ -44,7 +44,7 @@ class LoaderConfig:
         ``inputs_length`` tokens, whose target of at most ``targets_length`` tokens is masked. Without it
         ``layout="encoder"`` is for heads.
       group_by_length: Put examples of similar length, among a thousand consecutive ones, into the same batch. For
-        encoder heads.
+        encoder heads, and for speech among at least 128.
       alternate_tasks: Each batch has examples of one task, and the tasks of a mixture take turns (as in cross-view
         training, Clark et al. 2018, §3). If False, the task of each example is drawn by the rates. For rows that aren't
         packed, and equal rates.
@@ -86,9 +86,9 @@ class LoaderConfig:
             raise ValueError(
                 "masked_targets is for encoders, which read inputs and targets as one row; set layout='encoder'"
             )
-        if self.group_by_length and not self.reads_heads:
+        if self.group_by_length and (self.layout == "decoder" or self.masked_targets is not None):
             raise ValueError(
-                "group_by_length is for tasks of encoders' heads (layout='encoder'); others are packed"
+                "group_by_length is for tasks of encoders' heads (layout='encoder') and of speech; others are packed"
             )
         if self.alternate_tasks and self.group_by_length:
             raise ValueError(

@@ -29,6 +29,7 @@ from t5x_like.text.batches.labeled_source import open_head_task
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource
+from t5x_like.text.batches.speech_source import open_speech_task
 from t5x_like.text.cache.cache_manifest import read_manifest
 from t5x_like.text.cache.fingerprint import task_fingerprint
 from t5x_like.text.cache.reader import CachedExamples
@@ -39,6 +40,7 @@ from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PAIRS, PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.speech_task import SpeechTask
 from t5x_like.text.tasks.task_set import Task, TaskSet
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
@@ -123,6 +125,8 @@ def _spec_of(task: Task, config: LoaderConfig) -> ExampleSpec:
 def _open_task(task: Task, tasks: TaskSet, config: LoaderConfig, compare_files: bool) -> OpenedTask:
     if config.reads_heads and not task.is_pretraining:
         return open_head_task(task, config)
+    if isinstance(task, SpeechTask):
+        return open_speech_task(task, config)
     if config.cache is not None:
         return open_cached_task(task, config, config.cache, compare_files=compare_files)
     if isinstance(task, ForeignTask):

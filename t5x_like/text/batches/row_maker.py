@@ -5,11 +5,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from t5x_like.batch import Batch, bucket_length, map_streams
+from t5x_like.batch import Batch, DataField, bucket_length, map_streams
 from t5x_like.text.batches.batch_layout import BatchLayout
 from t5x_like.text.batches.example_order import ExampleReference
-from t5x_like.text.batches.example_sources import ExampleSource
-from t5x_like.text.batches.labeled_source import LabeledSource
+from t5x_like.text.batches.example_sources import ExampleSource, SizedSource
 from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.objectives.objective import Example, ExampleSpec, Layout, Lengths, lengths_of
 
@@ -68,9 +67,8 @@ class RowMaker(NamedTuple):
         return references
 
     def _size(self, planned: ExampleReference) -> int:
-        """Return the row length of an example for an encoder head."""
         source = self.sources[planned.task]
-        assert isinstance(source, LabeledSource)
+        assert isinstance(source, SizedSource), "checked by the loader"
         return int(source.sizes(planned.epoch, [planned.position])[0])
 
     def release(self, planned: Sequence[ExampleReference]) -> None:
@@ -161,6 +159,29 @@ def cut_to_bucket(batch: Batch, *, shortest: int = 16) -> Batch:
     if length == limit:
         return batch
     return batch.map(lambda field, stream: stream[..., :length] if field.level == "token" else stream)
+
+
+def cut_sequences(batch: Batch, fields: Sequence[DataField], *, shortest: int = 32) -> Batch:
+    """Cut sequences with lengths of their own, such as waveforms, to the shortest bucket that holds all rows.
+
+    Args:
+      batch: Batch with declared streams.
+      fields: Declarations of its streams.
+      shortest: Length of the shortest bucket.
+    """
+    declared = batch.declared
+    if declared is None:
+        return batch
+    buckets = {
+        field.name: bucket_length(
+            int(declared[field.length_stream].max(initial=0)), field.max_length, shortest=shortest
+        )
+        for field in fields
+        if field.max_length is not None
+    }
+    return batch.map(
+        lambda field, stream: stream[:, : buckets[field.name]] if field.name in buckets else stream
+    )
 
 
 def group_by_length(sizes: Sequence[int] | np.ndarray, batch_size: int, key: np.ndarray) -> np.ndarray:

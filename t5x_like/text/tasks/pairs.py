@@ -9,6 +9,7 @@ from dataclasses import field
 from itertools import islice
 from typing import Any, NamedTuple
 
+from t5x_like.audio.recording import Recording
 from t5x_like.batch import FIELDS, DataField
 from t5x_like.config_class import config_class
 from t5x_like.io.files import json_object
@@ -107,6 +108,23 @@ class PairsTask(FileTask[TextPair]):
         """Name the files of a benchmark's split, relative to the data folder; empty for files of other tasks."""
         del split
         return ""
+
+    @property
+    def max_samples(self) -> int | None:
+        """Samples of the longest recording that a model reads as its input; None for texts."""
+        return None
+
+    def recording(self, inputs: str) -> Recording | None:
+        """Return the recording that an input is the path of; None for texts.
+
+        Args:
+          inputs: Input of a row.
+
+        Raises:
+          ValueError: There is no such file, or a model can't read it.
+        """
+        del inputs
+        return None
 
     @property
     def predicts_number(self) -> bool:

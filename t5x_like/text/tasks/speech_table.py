@@ -73,25 +73,61 @@ def read_spoken_texts(
         Messages name file and line.
     """
     table, policy = table or SpeechTable(), policy or RowPolicy()
-    paths = find_files(files)
-    unusual: dict[str, list[str]] = {}
-    rates: Counter[int] = Counter()
+    paths, notes = find_files(files), RecordingNotes()
     with Progress(f"checking {paths[0]}", None, "recordings") as progress:
         rows: list[SpokenText] = []
-        candidates = (row for path in paths for row in _read_table(path, table, unusual, rates))
+        candidates = (row for path in paths for row in read_table(path, table, notes))
         for row in policy.good_rows(candidates):
             rows.append(row)
             progress.add(1)
     if not rows:
         reason = f"; {policy}" if policy.num_skipped else ""
         raise ValueError(f"{paths[0]} has no usable recording{reason}")
-    _warn(unusual, rates, table.options.sampling_rate, len(rows))
+    notes.warn(table.options.sampling_rate)
     return rows
 
 
-def _read_table(
-    file: str, table: SpeechTable, unusual: dict[str, list[str]], rates: Counter[int]
-) -> Iterator[SpokenText | BadRow]:
+class RecordingNotes:
+    """Counts of usable recordings that a person should know about: of other sampling rates, clipped or silent."""
+
+    def __init__(self) -> None:
+        self.unusual: dict[str, list[str]] = {}
+        self.rates: Counter[int] = Counter()
+
+    def warn(self, sampling_rate: int) -> None:
+        """Log a line for each kind of them.
+
+        Args:
+          sampling_rate: Rate of recordings that need no resampling.
+        """
+        num_rows = self.rates.total()
+        for kind, locations in self.unusual.items():
+            if kind:
+                shown = ", ".join(locations[:_SHOWN]) + (", …" if len(locations) > _SHOWN else "")
+                _log.warning("%d of %d recordings are %s: %s", len(locations), num_rows, kind, shown)
+        others = {rate: count for rate, count in sorted(self.rates.items()) if rate != sampling_rate}
+        if others:
+            counts = ", ".join(f"{count} of {rate:,} Hz" for rate, count in others.items())
+            _log.warning(
+                "%d of %d recordings are resampled to %s Hz: %s",
+                sum(others.values()),
+                num_rows,
+                f"{sampling_rate:,}",
+                counts,
+            )
+
+
+def read_table(file: str, table: SpeechTable, notes: RecordingNotes) -> Iterator[SpokenText | BadRow]:
+    """Yield the rows of a table of recordings, good and bad.
+
+    Args:
+      file: Path of a JSONL, CSV, TSV, parquet or Arrow file.
+      table: Columns and wanted recordings.
+      notes: Counts to add to.
+
+    Raises:
+      ValueError: The file is no table, or lacks a column.
+    """
     format = ending_of(file)
     if format not in FORMATS:
         raise ValueError(f"{file} is no table; give a file whose name ends in {', '.join(FORMATS)}")
@@ -124,8 +160,8 @@ def _read_table(
             )
         if table.decode:
             for warning in decode_audio(path, table.options).warnings:
-                unusual.setdefault(_kind(warning), []).append(row.location)
-        rates[header.sampling_rate] += 1
+                notes.unusual.setdefault(_kind(warning), []).append(row.location)
+        notes.rates[header.sampling_rate] += 1
         return SpokenText(path, text, header.seconds, row.location, row.cells)
 
     rows = read_rows(file, format, delimiter=table.delimiter)
@@ -135,20 +171,3 @@ def _read_table(
 def _kind(warning: str) -> str:
     """Return a warning without its figures, so that rows with the same one are counted together."""
     return next((kind for kind in ("clipped", "silent", "beyond the full scale") if kind in warning), "")
-
-
-def _warn(unusual: dict[str, list[str]], rates: Counter[int], wanted: int, num_rows: int) -> None:
-    for kind, locations in unusual.items():
-        if kind:
-            shown = ", ".join(locations[:_SHOWN]) + (", …" if len(locations) > _SHOWN else "")
-            _log.warning("%d of %d recordings are %s: %s", len(locations), num_rows, kind, shown)
-    others = {rate: count for rate, count in sorted(rates.items()) if rate != wanted}
-    if others:
-        counts = ", ".join(f"{count} of {rate:,} Hz" for rate, count in others.items())
-        _log.warning(
-            "%d of %d recordings are resampled to %s Hz: %s",
-            sum(others.values()),
-            num_rows,
-            f"{wanted:,}",
-            counts,
-        )

@@ -63,6 +63,12 @@ class SpeechRecognition(TrainingMethod):
                 f"SpeechRecognition needs a model that writes text for speech, and this is a {type(model).__name__} "
                 f"for {getattr(model, 'task', None)}; take SpeechT5Config with task='speech_to_text'"
             )
+        end = getattr(getattr(loader, "vocabulary", None), "special", None)
+        if self.ctc_weight > 0 and end is not None and end.eos not in (None, *self.unaligned_ids):
+            raise ValueError(
+                f"unaligned_ids={self.unaligned_ids} lack {end.eos}, which ends texts in this vocabulary and has no "
+                f"frames; give unaligned_ids=({end.eos},)"
+            )
         blank = self.blank_id
         if blank is not None and not 0 <= blank < model.vocab_size:
             raise ValueError(f"blank_id is {blank}; the model has the ids 0 to {model.vocab_size - 1}")
