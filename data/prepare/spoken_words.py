@@ -68,7 +68,7 @@ def prepare(
     program: str = "espeak-ng",
     num_workers: int = 1,
 ) -> dict[str, object]:
-    """Write ``<split>.jsonl`` with columns audio, text, phonemes, speaker and speed, the WAV files, and figures.
+    """Write ``<split>.jsonl`` with columns audio, text, phonemes, speaker, voice and speed, the WAV files, and figures.
 
     The words of the splits differ, as the dictionary's splits do.
 
@@ -106,7 +106,7 @@ def prepare(
             for length in pool.map(write, utterances):
                 seconds += length
                 progress.add(1)
-        write_jsonl(folder / f"{split}.jsonl", [_row(split, each) for each in utterances])
+        write_jsonl(folder / f"{split}.jsonl", [_row(split, each, speakers) for each in utterances])
         figures[split] = {"words": count, "recordings": len(utterances), "minutes": round(seconds / 60, 1)}
     write_json(folder / "statistics.json", figures)
     return {**figures, "seconds": round(time.monotonic() - started)}
@@ -139,12 +139,13 @@ def _speed(word: str, speaker: str) -> int:
     return SPEEDS[hashlib.sha256(f"{SEED}:{word}:{speaker}".encode()).digest()[0] % len(SPEEDS)]
 
 
-def _row(split: str, utterance: Utterance) -> dict[str, object]:
+def _row(split: str, utterance: Utterance, speakers: Sequence[str]) -> dict[str, object]:
     return {
         "audio": f"{split}/{utterance.file_name}",
         "text": utterance.word,
         "phonemes": utterance.phonemes,
         "speaker": utterance.speaker,
+        "voice": [int(each == utterance.speaker) for each in speakers],
         "speed": utterance.speed,
     }
 

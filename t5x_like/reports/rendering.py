@@ -10,6 +10,7 @@ from typing import NamedTuple
 import jinja2
 
 from t5x_like.reports.calibration_plot import draw_calibration
+from t5x_like.reports.recordings import played
 from t5x_like.value_types import fits
 
 # Control characters, which HTML forbids, and marks that change the text's direction.
@@ -123,6 +124,7 @@ def _environment() -> jinja2.Environment:
         "calibration_plot": draw_calibration,
         "fact": _fact,
         "number": number,
+        "played": played,
         "printable": printable,
         "share": share,
         "thousands": "{:,}".format,

@@ -52,6 +52,7 @@ def test_each_speaker_says_each_word(folder):
     assert len(rows) == 6
     assert len({row.text for row in rows}) == 3
     assert [row.cells["speaker"] for row in rows] == ["en-us", "en-us+f2"] * 3
+    assert [row.cells["voice"] for row in rows[:2]] == [[1, 0], [0, 1]]
     assert rows[0].cells["phonemes"].isupper()
 
 

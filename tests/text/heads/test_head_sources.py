@@ -351,7 +351,7 @@ def test_tasks_without_a_form_and_tasks_for_other_heads_are_refused(tmp_path, vo
     ):
         build_loader(config(name))
     with pytest.raises(ValueError, match="group_by_length is for tasks of encoders' heads"):
-        replace(config(labeled, group_by_length=True), layout=None)
+        build_loader(replace(config(labeled, group_by_length=True), layout=None))
 
 
 def test_a_task_that_is_worded_for_writing_alone_names_the_one_that_heads_read():
