@@ -102,6 +102,7 @@ def beam_search(
     before: Int[Array, "B M"] | None = None,
     keep_inputs: KeepInputs | None = None,
     num_last_inputs: int | None = None,
+    are_log_probs: bool = False,
 ) -> Beams:
     """Find for every row of the cache the continuations with the best penalized log-likelihood.
 
@@ -123,6 +124,7 @@ def beam_search(
       before: Tokens that processors count before the first decoded one; see ``LogitsProcessors.history_before``.
       keep_inputs: See ``decode_until_done``.
       num_last_inputs: See ``decode_until_done``.
+      are_log_probs: ``step`` returns log-probabilities or weighted ones, which are added as they are, and no logits.
     """
     check_length(max_new_tokens)
     if not 1 <= num_return_sequences <= num_beams:
@@ -135,7 +137,8 @@ def beam_search(
     def advance(search: _Search) -> _Search:
         logits, cache = step(search.last.reshape(-1), search.cache)
         length = search.index + 1
-        candidates = _best_candidates(search, logits, eos_ids, processors)
+        log_probs = logits if are_log_probs else log_probabilities(logits)
+        candidates = _best_candidates(search, log_probs, eos_ids, processors)
         finished_BJL, finished_scores_BJ = _merge_finished(search, candidates, length_penalty(length))
         tokens_BJL, scores_BJ, origins_BJ = _keep_running(candidates, num_beams)
         best_B = scores_BJ[:, 0]  # an ending candidate is no continuation
@@ -194,11 +197,10 @@ class _Candidates(NamedTuple):
 
 
 def _best_candidates(
-    search: _Search, logits: Array, eos_ids: tuple[int, ...], processors: LogitsProcessors | None
+    search: _Search, log_probs: Array, eos_ids: tuple[int, ...], processors: LogitsProcessors | None
 ) -> _Candidates:
     num_rows, num_beams = search.scores.shape
-    vocab_size = logits.shape[-1]
-    log_probs = log_probabilities(logits)
+    vocab_size = log_probs.shape[-1]
     if processors is not None:
         before = jnp.repeat(search.before, num_beams, axis=0)
         tokens = search.tokens.reshape(num_rows * num_beams, -1)

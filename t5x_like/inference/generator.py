@@ -131,6 +131,7 @@ def continue_prompts(
     if (processors := settings.get("processors")) is not None:
         settings["before"] = processors.history_before(prompts, mask, first)
     if "num_beams" in settings:
+        settings["are_log_probs"] = getattr(model, "gives_log_probs", False)
         beams = beam_search(model.decode_step, model.reorder_cache, cache, start_tokens=first, **settings)
         return beams.tokens, beams.scores
     return sample(model.decode_step, cache, key=key, start_tokens=first, **settings).tokens, None

@@ -245,6 +245,54 @@ def test_a_head_for_ctc_is_drawn_where_the_files_have_none_and_read_where_they_h
     np.testing.assert_array_equal(opened.model.heads.scores["ctc"].projection.kernel[...], kernel)
 
 
+def test_texts_are_searched_for_with_ctc_where_the_model_has_its_head(
+    asr: Pretrained, tmp_path: Path
+) -> None:
+    config, mesh = replace(asr.config, has_ctc_head=True), MeshConfig(data=1).build(jax.local_devices()[:1])
+    drawn = initial_checkpoint(TO_TEXT, config, mesh=mesh, seed=0)
+    write_hugging_face(config, drawn.params, tmp_path / "out")
+    opened, inputs = t5x_like.from_pretrained(tmp_path / "out"), inputs_of(TO_TEXT)
+    options: dict[str, Any] = {"max_new_tokens": 6, "num_beams": 3, "return_dict_in_generate": True}
+    plain = opened.generate(**inputs, **options)
+    without, joint = (opened.generate(**inputs, **options, ctc_weight=weight) for weight in (0.0, 0.5))
+    np.testing.assert_array_equal(without.sequences, plain.sequences)
+    np.testing.assert_allclose(without.sequences_scores, plain.sequences_scores, atol=1e-5)
+    assert joint.sequences.tolist() != plain.sequences.tolist()
+    assert opened.config.vocab_size - 1 not in joint.sequences  # the blank
+    assert opened.generate(**inputs, max_new_tokens=6, ctc_weight=0.5).shape[0] == 2
+    with pytest.raises(ValueError, match="ctc_weight has no effect on sampling"):
+        opened.generate(**inputs, ctc_weight=0.5, do_sample=True)
+    with pytest.raises(ValueError, match=r"the weight of CTC is -0\.1"):
+        opened.generate(**inputs, ctc_weight=-0.1)
+
+
+def test_ctc_is_refused_without_its_head(asr: Pretrained) -> None:
+    with pytest.raises(ValueError, match="no head for CTC, which ctc_weight needs"):
+        asr.generate(**inputs_of(TO_TEXT), ctc_weight=0.3)
+    with pytest.raises(ValueError, match="no head for CTC, which ctc_weight needs"):
+        t5x_like.from_pretrained(FIXTURES / "models/bart").generate([[3, 4]], ctc_weight=0.3)
+
+
+def test_folders_with_a_tokenizer_read_and_write_texts(tmp_path: Path) -> None:
+    for folder in (TO_TEXT, TO_SPEECH):
+        shutil.copytree(folder, tmp_path / folder.name)
+        shutil.copytree(SPEECH / "tokenizer", tmp_path / folder.name, dirs_exist_ok=True)
+    asr, tts = (t5x_like.from_pretrained(tmp_path / folder.name) for folder in (TO_TEXT, TO_SPEECH))
+    ids = asr.generate(**inputs_of(TO_TEXT), max_new_tokens=4)
+    texts = asr.decode(ids)
+    assert len(texts) == 2
+    assert all(isinstance(text, str) for text in texts)
+    encoded = tts.encode(["the king", "a"])
+    assert encoded["input_ids"].tolist() == [[4, 22, 12, 9, 4, 14, 13, 17, 11, 2], [4, 5, 2, *[1] * 7]]
+    options: dict[str, Any] = {"speaker_embeddings": np.ones((1, 4)), "maxlenratio": 1.0}
+    np.testing.assert_array_equal(
+        tts.generate_speech(["the king", "a"], **options), tts.generate_speech(**encoded, **options)
+    )
+    t5x_like.export_hugging_face(tts, tmp_path / "out")
+    assert t5x_like.from_pretrained(tmp_path / "out").vocabulary == tts.vocabulary
+    assert (tmp_path / "out/spm_char.model").is_file()
+
+
 def test_models_of_text_refuse_waveforms() -> None:
     t5 = t5x_like.from_pretrained(FIXTURES / "models/bart")
     with pytest.raises(ValueError, match="reads no input_values"):

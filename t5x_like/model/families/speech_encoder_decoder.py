@@ -222,8 +222,7 @@ class SpeechEncoderDecoder(nnx.Module):
         self, prompts: Float[Array, "B S"], mask: Int[Array, "B S"], *, max_new_tokens: int, start_id: int
     ) -> tuple[Int[Array, " B"], DecoderCache]:
         """Encode waveforms for the generation of text; see ``GenerativeModel``."""
-        batch = speech_batch({WAVEFORMS: prompts, WAVEFORM_LENGTHS: jnp.sum(mask, axis=1)})
-        cache = self.start_cache(self.encode(batch), max_length=max_new_tokens)
+        cache = self.start_cache(self.encode(waveform_batch(prompts, mask)), max_length=max_new_tokens)
         return jnp.full(len(prompts), start_id, jnp.int32), cache
 
     def decode_step(
@@ -300,6 +299,16 @@ def speech_batch(streams: Mapping[str, Array | None], **others: Array | None) ->
     """
     present = {name: stream for name, stream in streams.items() if stream is not None}
     return Batch(**others, declared=DeclaredStreams(example=present))
+
+
+def waveform_batch(waveforms: Float[Array, "B S"], mask: Int[Array, "B S"]) -> Batch:
+    """Return a batch of waveforms for an encoder.
+
+    Args:
+      waveforms: Samples, padded on the right.
+      mask: 1 for real samples.
+    """
+    return speech_batch({WAVEFORMS: waveforms, WAVEFORM_LENGTHS: jnp.sum(mask, axis=1)})
 
 
 def _optional(batch: Batch, name: str) -> Array | None:

@@ -11,6 +11,7 @@ from flax import nnx
 from jax.sharding import Mesh
 
 from t5x_like.inference.beam_search import EarlyStopping
+from t5x_like.inference.ctc_decoding import JointCtc, JointCtcDecoder
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
 from t5x_like.inference.logits_processors import LogitsProcessors
 from t5x_like.inference.sampling import row_keys
@@ -116,7 +117,7 @@ class Pretrained(EmbeddingModel, SpeakingModel):
     def __init__(self, checkpoint: Checkpoint, sentence_embedding: SentenceEmbedding | None = None):
         super().__init__(checkpoint)
         self.sentence_embedding = sentence_embedding
-        self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings"))
+        self._generate = jax.jit(self._continue, static_argnames=("graphdef", "settings", "ctc"))
 
     def generate(
         self,
@@ -137,6 +138,7 @@ class Pretrained(EmbeddingModel, SpeakingModel):
         top_k: int | None = None,
         top_p: float | None = None,
         seed: int | Sequence[int] = 0,
+        ctc_weight: float | None = None,
         return_dict_in_generate: bool = False,
         **logits_settings: Unpack[LogitsSettings],
     ) -> Any:
@@ -162,6 +164,8 @@ class Pretrained(EmbeddingModel, SpeakingModel):
           top_k: Number of most likely tokens to sample from; 50 if no file says otherwise.
           top_p: Probability that the tokens to sample from reach together.
           seed: Seed of sampling; a sequence has one for each row, which is then drawn as if it were alone.
+          ctc_weight: Share of CTC in the scores of a text for speech, for a model with its head, such as 0.3. The blank
+            is the last id of the vocabulary.
           return_dict_in_generate: Return ``.sequences`` and, of beams, ``.sequences_scores``.
           **logits_settings: Changes of the next token's scores, such as ``no_repeat_ngram_size``; see
             ``LogitsSettings``.
@@ -209,6 +213,8 @@ class Pretrained(EmbeddingModel, SpeakingModel):
             top_k=chosen["top_k"],
             early_stopping=chosen["early_stopping"],
         )
+        if ctc_weight is not None and chosen["do_sample"]:
+            raise ValueError("ctc_weight has no effect on sampling; leave out do_sample or ctc_weight")
         check_special_ids(self.config, eos_token_id=eos_token_id, pad_token_id=pad_token_id)
         special = self.special_ids
         eos_ids = special.end_ids if eos_token_id is None else one_or_several(eos_token_id)
@@ -249,6 +255,7 @@ class Pretrained(EmbeddingModel, SpeakingModel):
             "pad_token_id": special.fill if pad is None else pad,
             "processors": processors,
         }
+        ctc = None if ctc_weight is None else JointCtc(weight=ctc_weight, end_ids=eos_ids)
         ids, mask = prompts.widened(self.config)
         if chosen["do_sample"]:
             ids, mask = (np.repeat(rows, chosen["num_return_sequences"], axis=0) for rows in (ids, mask))
@@ -260,7 +267,14 @@ class Pretrained(EmbeddingModel, SpeakingModel):
         graphdef, params = parameters.split(self.model)
         with self.matmul_precision():
             new, scores = self._generate(
-                params, ids, mask, key, self._edits, graphdef=graphdef, settings=tuple(settings.items())
+                params,
+                ids,
+                mask,
+                key,
+                self._edits,
+                graphdef=graphdef,
+                settings=tuple(settings.items()),
+                ctc=ctc,
             )
         rows = np.asarray(new).reshape(-1, num_new)
         sequences = prompts.sequences(rows, start=special.decoder_start, eos_ids=eos_ids)
@@ -300,8 +314,11 @@ class Pretrained(EmbeddingModel, SpeakingModel):
         *,
         graphdef: nnx.GraphDef,
         settings: tuple[tuple[str, object], ...],
+        ctc: JointCtc | None,
     ) -> object:
         model = parameters.merge(graphdef, params)
+        if ctc is not None:
+            model = JointCtcDecoder(model, ctc)
         start = self.special_ids.decoder_start
         with record(edits=edits):
             return continue_prompts(model, ids, mask, key, start_id=start, settings=dict(settings))

@@ -17,6 +17,7 @@ from t5x_like.text.vocabularies.read_vocabulary import (
     CHAT_TEMPLATE,
     OUR_CHARACTERS,
     OUR_WORDS,
+    SPM_CHAR,
     Files,
     read_vocabulary,
 )
@@ -29,7 +30,7 @@ TIKTOKEN_NAMES = ("gpt2", "r50k_base", "p50k_base", "p50k_edit", "cl100k_base", 
 # Main file of a directory, the first that exists. Not sentencepiece.bpe.model: XLM-R's ids are not that file's.
 _MAIN_FILES = (
     "tokenizer.json", "spiece.model", "tokenizer.model", "spm.model", "sentencepiece.model", "vocab.json", "vocab.txt",
-    "words.json", "characters.json",
+    "words.json", "characters.json", SPM_CHAR,
 )  # fmt: skip
 _OUR_FILES = {OUR_WORDS: "words.json", OUR_CHARACTERS: "characters.json"}
 # Classes whose tokenizer.json was made from the model by rules that changed with transformers' versions.

@@ -12,12 +12,14 @@ from t5x_like.text.vocabularies.added_tokens import added_tokens, ordinary_conte
 from t5x_like.text.vocabularies.character_tokenizer import CharacterTokenizer
 from t5x_like.text.vocabularies.gguf_vocabulary import is_gguf, read_gguf_vocabulary
 from t5x_like.text.vocabularies.hugging_face_tokenizer import Definition, HuggingFaceTokenizer
+from t5x_like.text.vocabularies.roles import is_markup
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
 
 OUR_WORDS, OUR_CHARACTERS = "t5x_like words", "t5x_like characters"
 CHAT_TEMPLATE = (
     "chat_template.jinja"  # transformers' file since version 4.43; it overrules tokenizer_config.json
 )
+SPM_CHAR = "spm_char.model"  # SpeechT5's characters
 _KINDS = (
     "a SentencePiece .model, a tokenizer.json, BERT's vocab.txt, vocab.json with merges.txt, a .tiktoken file, a .gguf "
     "file, or what `t5x-like vocabulary learn` writes"
@@ -99,12 +101,15 @@ def _not_hugging_face(files: Files, content: bytes, num_sentinels: int) -> Token
     path = PurePosixPath(files.main)
     if path.suffix == ".tiktoken":
         return tiktoken_tokenizer.open_ranks(files.name, content, stem=path.stem, num_sentinels=num_sentinels)
+    configuration = files.configuration()
     try:
+        if path.name == SPM_CHAR or configuration.get("tokenizer_class") == "SpeechT5Tokenizer":
+            content, configuration = _speecht5(files, content, configuration)
         tokenizer = sentencepiece_tokenizer.SentencePieceTokenizer(
             files.name,
             content,
             num_sentinels=num_sentinels,
-            configuration=files.configuration(),
+            configuration=configuration,
             path=files.main,
         )
     except ValueError as error:
@@ -113,6 +118,32 @@ def _not_hugging_face(files: Files, content: bytes, num_sentinels: int) -> Token
         raise ValueError(f"{files.name!r} is no vocabulary; what can be opened is {_KINDS}") from error
     _refuse_added_tokens(files, tokenizer)
     return tokenizer
+
+
+def _speecht5(files: Files, content: bytes, configuration: dict[str, Any]) -> tuple[bytes, dict[str, Any]]:
+    """Return the model with ``<mask>`` and ``<ctc_blank>``, which were added to it, and the configuration."""
+    if configuration.get("normalize"):
+        raise ValueError(
+            f"{files.name!r}: normalize=true in tokenizer_config.json spells numbers out, which is not done here; "
+            "write false, and spell them out in the texts"
+        )
+    pieces = [piece.piece for piece in sentencepiece_tokenizer.parse_model(files.name, content).pieces]
+    numbers = {piece: token_id for token_id, piece in enumerate(pieces)}
+    further = [
+        token
+        for token in added_tokens(configuration, files.json("added_tokens.json"), numbers)
+        if token["content"] not in numbers and (token["special"] or is_markup(token["content"]))
+    ]
+    wanted = range(len(pieces), len(pieces) + len(further))
+    if [token["id"] for token in further] != list(wanted):
+        shown = ", ".join(f"{token['content']} {token['id']}" for token in further)
+        raise ValueError(
+            f"{files.name!r} has {len(pieces)} pieces, and added tokens have other ids than those after them: {shown}"
+        )
+    content = sentencepiece_tokenizer.with_control_pieces(
+        files.name, content, [token["content"] for token in further]
+    )
+    return content, {"add_bos_token": False, "add_eos_token": True, **configuration}
 
 
 def _refuse_added_tokens(files: Files, tokenizer: sentencepiece_tokenizer.SentencePieceTokenizer) -> None:

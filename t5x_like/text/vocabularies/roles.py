@@ -16,7 +16,9 @@ _NAMES: Mapping[str, Sequence[str]] = {
     "mask": ("[MASK]", "<mask>", "<|mask|>"),
 }
 _SENTINEL = re.compile(r"▁?<extra_id_(\d+)>")
-_MARKUP = re.compile(r"<\|.*\|>|<(eod|eop|start_of_turn|end_of_turn|unused\d+)>|\[@BOS@\]|▁?<extra_id_\d+>")
+_MARKUP = re.compile(
+    r"<\|.*\|>|<(eod|eop|start_of_turn|end_of_turn|unused\d+|ctc_blank)>|\[@BOS@\]|▁?<extra_id_\d+>"
+)
 _USUAL = {name for names in _NAMES.values() for name in names}
 
 Finder = Callable[[str], int | None]

@@ -3,7 +3,7 @@
 import functools
 import threading
 import unicodedata
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,7 +24,7 @@ class SentencePieceTokenizer(Tokenizer):
     """Tokenizer of two models: one encodes and can't reach special pieces, the other decodes all pieces.
 
     Attributes:
-      model: Serialized model, as in the file.
+      model: Serialized model, as in the file, with the tokens that SpeechT5's files add.
       path: Path of the file.
     """
 
@@ -169,6 +169,20 @@ def parse_model(name: str, model: bytes) -> Any:
     if damaged is not None:
         raise ValueError(f"{name!r} is not a SentencePiece model: the piece {damaged!r} is no UTF-8")
     return proto
+
+
+def with_control_pieces(name: str, model: bytes, pieces: Sequence[str]) -> bytes:
+    """Return a model with further pieces after its own, which no text reaches and which have no text.
+
+    Args:
+      name: Name of the model in messages.
+      model: Content of a ``.model`` file.
+      pieces: Pieces to add.
+    """
+    proto = parse_model(name, model)
+    for piece in pieces:
+        proto.pieces.add(piece=piece, score=0.0, type=proto.SentencePiece.CONTROL)
+    return proto.SerializeToString()
 
 
 def _processor(model: bytes) -> "SentencePieceProcessor":
