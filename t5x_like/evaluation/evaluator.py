@@ -19,6 +19,7 @@ from t5x_like.evaluation.text_evaluator import TextEvaluator
 from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import check_batch_size
@@ -116,6 +117,11 @@ class TaskEvaluation:
         Raises:
           ValueError: The model lacks positions for inputs with their answers.
         """
+        if self.generation.ctc_weight > 0 and not traits_of(config).has_ctc_head:
+            raise ValueError(
+                f"ctc_weight={self.generation.ctc_weight:g} needs a model with a head for CTC, as SpeechRecognition "
+                "trains it; leave it out"
+            )
         num_tokens = self.inputs_length + len(model.prompt_encoder.prefix_ids)
         prompt_length = num_tokens if questions.max_samples is None else questions.max_samples
         answer = self.targets_length if self.method == "rank" else self.generation.max_new_tokens

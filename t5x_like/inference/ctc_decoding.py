@@ -228,8 +228,8 @@ class JointCtcDecoder(nnx.Module):
 
     @property
     def _blank_id(self) -> int:
-        given = self.options.blank_id
-        return _num_labels(self.model) - 1 if given is None else given
+        blank_id = self.options.blank_id
+        return _num_labels(self.model) - 1 if blank_id is None else blank_id
 
 
 def frame_log_probs(model: SpeechEncoderDecoder, encoded: EncodedSpeech) -> Float[Array, "B T V"]:

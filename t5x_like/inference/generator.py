@@ -13,6 +13,7 @@ from t5x_like.audio.recording import Recording
 from t5x_like.batch import bucket_length
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.inference.beam_search import T5LengthPenalty, beam_search
+from t5x_like.inference.ctc_decoding import JointCtc, JointCtcDecoder
 from t5x_like.inference.length_batches import Ids, length_batches, pad_prompts, place_rows
 from t5x_like.inference.rolling_batch import PromptRow, RollingBatch, rolls
 from t5x_like.inference.sampling import check_temperature, check_truncation, row_keys, sample
@@ -39,6 +40,8 @@ class GenerationConfig:
       top_k: Samples from the best ``top_k`` tokens; ``None`` for all.
       top_p: Samples from the smallest set of tokens with this probability; ``None`` for all.
       seed: Seed of the draws.
+      ctc_weight: Share of CTC in the scores of a text for speech, of models with its head; SpeechT5 decodes by both
+        (Ao et al. 2022, §3.2). 0 for the decoder alone.
     """
 
     max_new_tokens: int = 64
@@ -48,6 +51,7 @@ class GenerationConfig:
     top_k: int | None = None
     top_p: float | None = None
     seed: int = 0
+    ctc_weight: float = 0.0
 
     def __post_init__(self) -> None:
         if self.max_new_tokens < 1 or self.num_beams < 1:
@@ -58,6 +62,9 @@ class GenerationConfig:
         check_truncation(self.top_k, self.top_p)
         if self.temperature > 0 and self.num_beams > 1:
             raise ValueError("sampling (temperature > 0) and beam search (num_beams > 1) exclude each other")
+        JointCtc(weight=self.ctc_weight)  # raises for a weight that is no share
+        if self.temperature > 0 and self.ctc_weight > 0:
+            raise ValueError("sampling (temperature > 0) reads no CTC; leave ctc_weight out")
         if self.temperature == 0:
             refuse_unused(
                 self, "top_k", "top_p", because="temperature=0 draws nothing", advice="give a temperature"
@@ -68,7 +75,7 @@ class GenerationConfig:
     @property
     def is_greedy(self) -> bool:
         """True for the default search, whatever the length."""
-        return self.num_beams == 1 and self.temperature == 0
+        return self.num_beams == 1 and self.temperature == 0 and self.ctc_weight == 0
 
     def without_effect(self, changes: Mapping[str, Any]) -> dict[str, object]:
         """Return the defaults of fields that have no effect in the search that changes choose.
@@ -160,8 +167,11 @@ class Generator:
             config: GenerationConfig,
             end_ids: tuple[int, ...],
         ) -> jax.Array:
+            model: Any = parameters.merge(graphdef, params)
+            if config.ctc_weight > 0:
+                model = JointCtcDecoder(model, JointCtc(weight=config.ctc_weight, end_ids=end_ids))
             tokens, scores = continue_prompts(
-                parameters.merge(graphdef, params),
+                model,
                 prompts,
                 mask,
                 key,

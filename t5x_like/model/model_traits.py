@@ -72,6 +72,7 @@ class ModelTraits:
       share_stacks: Whether encoder and decoder share their layers.
       keep_lm_head: Whether a decoder has its output layer over the vocabulary next to another head.
       labels_are_next_tokens: Whether a label is that of its own position, and not that of the one before.
+      has_ctc_head: Whether a model of speech to text scores the vocabulary for each frame, too.
       direction: Order in which rows are read, of models that have several.
       adapter: Few further weights that are trained in place of the others.
       compute_dtype: Type of activations.
@@ -97,6 +98,7 @@ class ModelTraits:
     share_stacks: bool = False
     keep_lm_head: bool = False
     labels_are_next_tokens: bool = False
+    has_ctc_head: bool = False
     direction: str | None = None
     adapter: AdapterConfig | None = None
     compute_dtype: str = "float32"

@@ -10,6 +10,7 @@ from flax import nnx
 from jaxtyping import PyTree
 
 from t5x_like.model import parameters
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.named_activations import HIDDEN_STATES, Edits, as_arguments, record
 from t5x_like.model.parameters import Parameters
 from t5x_like.pretrained.checkpoint import Checkpoint
@@ -142,4 +143,4 @@ class CallableModel(OpenModel):
 
     @property
     def _input_name(self) -> str:
-        return "input_values" if getattr(self.config, "reads_speech", False) else "input_ids"
+        return "input_values" if traits_of(self.config).reads_speech else "input_ids"

@@ -18,6 +18,7 @@ from t5x_like.inference.sampling import row_keys
 from t5x_like.io.files import PathLike
 from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.named_activations import Edits, record
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.model_tasks import GENERATIVE_TASKS, ModelTask
@@ -183,7 +184,7 @@ class Pretrained(EmbeddingModel, SpeakingModel):
             encoded = self.encode(text)
             input_ids, attention_mask = encoded["input_ids"], encoded.get("attention_mask")
         if not can_decode(self.model) or self.config.task not in GENERATIVE_TASKS:
-            advice = "; call generate_speech" if getattr(self.config, "writes_speech", False) else ""
+            advice = "; call generate_speech" if traits_of(self.config).writes_speech else ""
             raise ValueError(f"this model's task is {self.config.task}; it generates no text{advice}")
         chosen = with_defaults(
             {

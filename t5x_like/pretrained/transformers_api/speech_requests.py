@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.speecht5 import SpeechT5Config
 from t5x_like.pretrained.transformers_api.speech_arguments import read_encoder_inputs, read_speakers
 
@@ -27,7 +28,7 @@ def read_speech_request(
     Raises:
       ValueError: The model writes no speech, it has no speaker, or arguments make no sense.
     """
-    if not getattr(config, "writes_speech", False):
+    if not traits_of(config).writes_speech:
         raise ValueError(f"this model's task is {config.task}; it generates no speech")
     if min_ratio < 0 or max_ratio < 0:
         raise ValueError(f"minlenratio={min_ratio:g} and maxlenratio={max_ratio:g}: give 0 or more")
