@@ -168,6 +168,7 @@ WAVEFORM_LENGTHS = "waveform_lengths"  # int32 [B], number of real samples; abse
 SPEAKERS = "speakers"  # float32 [B, E], vectors of speakers
 DECODER_FRAMES = "decoder_frames"  # float32 [B, L, M], frames that a decoder reads
 SPECTROGRAMS = "spectrograms"  # float32 [B, T, M], frames to predict
+CLUSTERS = "clusters"  # int32 [B, F], cluster of each frame of an encoder of waveforms; -1 for none
 SPECTROGRAM_LENGTHS = "spectrogram_lengths"  # int32 [B], number of real frames; absent where all are
 
 

@@ -27,6 +27,7 @@ ModelTask: TypeAlias = Literal[
     "speech_to_text",
     "text_to_speech",
     "speech_to_speech",
+    "speech_pretraining",  # speech to speech and text to text, with clusters of frames
 ]
 
 ProblemType: TypeAlias = Literal["single_label", "multi_label", "regression"]
@@ -161,6 +162,15 @@ class ModelTraits:
           ValueError: Its pieces are of another kind than the model reads.
         """
         return {}
+
+    def taken_from(self, saved: object, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the weights of another model that this one starts from, by this one's paths.
+
+        Args:
+          saved: Configuration of that model, which may differ in its task.
+          weights: Its weights, or their shapes, by its paths.
+        """
+        return weights
 
     def trained_by_default(self, paths: Collection[str]) -> tuple[str, ...]:
         """Return the patterns of weights that train where an experiment gives none.

@@ -306,7 +306,11 @@ def kind_of(model: Any) -> Kind:
         return "encoder"
     if family == "recurrent" and model.heads.scores:  # which answers, whether or not it has its softmax
         return "decoder"
-    if family == "two_stream" or family == "recurrent" or family == "speech_encoder_decoder":
+    if (
+        family == "two_stream"
+        or family == "recurrent"
+        or family in ("speech_encoder_decoder", "speech_pretraining")
+    ):
         raise ValueError(
             f"a {type(model).__name__} can't be evaluated on benchmarks yet: encoders, decoders and encoder-decoders "
             "of text can"

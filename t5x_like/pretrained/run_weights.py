@@ -16,6 +16,7 @@ from t5x_like.io.files import PathLike, as_path, read_json, write_json
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import adapter_paths
 from t5x_like.model.lazy_array import LazyArray, put_on_devices
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.partitioning.shard import with_shardings
@@ -87,12 +88,12 @@ class RunWeights:
         """
         like = self._abstract(self.config, mesh)
         heads, adapters = self._fresh(like)
-        if not heads and not adapters:
+        if not heads and not adapters and not self._is_part:
             return self._restore(like, frozen or {})
         if heads and not draw_heads:
             raise ValueError(missing_heads(self.directory, heads, self.config, self.saved))
         step, restored = self._restore(self._abstract(self.saved, mesh), frozen or {})
-        saved, wanted = parameters.flatten(restored), parameters.flatten(like)
+        saved, wanted = self._taken(parameters.flatten(restored)), parameters.flatten(like)
 
         def place(path: str, array: LazyArray) -> jax.Array:
             return put_on_devices(array, wanted[path].sharding)
@@ -143,11 +144,22 @@ class RunWeights:
         _, shapes, axes = parameters.abstract(config)
         return shapes if mesh is None else with_shardings(axes, shapes, mesh)
 
+    def _taken(self, saved: Mapping[str, Any]) -> Mapping[str, Any]:
+        return traits_of(self.config).taken_from(self.saved, saved)
+
+    @property
+    def _is_part(self) -> bool:
+        """True if the model has a part of the saved weights, or others of their paths."""
+        if self.saved is None or self.saved == self.config:
+            return False
+        paths = dict.fromkeys(parameters.flatten(parameters.abstract(self.saved)[1]))
+        return self._taken(paths).keys() != paths.keys()
+
     def _fresh(self, like: Parameters) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Paths of heads and of adapters to draw: none where the rest differs too, which restoring then refuses."""
         if self.saved is None or self.saved == self.config:
             return (), ()
-        shapes = parameters.flatten(parameters.abstract(self.saved)[1])
+        shapes = self._taken(parameters.flatten(parameters.abstract(self.saved)[1]))
         fresh = [
             path
             for path, leaf in parameters.flatten(like).items()

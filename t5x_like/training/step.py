@@ -67,7 +67,7 @@ def train_step(
                 model = learning.model(trained, others)
                 if in_parts and method.defers_logits(model, microbatch.batch):
                     defer_logits(model)
-                context = LossContext(normalizers, num_tasks, dropout_key, frozen, label_loss)
+                context = LossContext(normalizers, num_tasks, dropout_key, frozen, label_loss, state["step"])
                 return part(model, microbatch, context)
 
             return call

@@ -62,15 +62,10 @@ def model(has_ctc_head: bool = True) -> SpeechEncoderDecoder:
     lm_head = built.heads.lm_head
     assert lm_head is not None
     assert lm_head.projection is not None
-<<<<<<< HEAD
-    ctc = built.heads.scores[CTC].projection
-    for kernel in (lm_head.projection.kernel, ctc.kernel):
-=======
     kernels = [lm_head.projection.kernel]
     if has_ctc_head:
         kernels.append(built.heads.scores[CTC].projection.kernel)
     for kernel in kernels:
->>>>>>> w_speechdec
         kernel[...] *= 3.0  # so that texts differ in likelihood
     return built
 

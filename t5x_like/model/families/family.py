@@ -12,7 +12,13 @@ from t5x_like.model.multiple_choice import flatten_choices
 
 # Streams that a family of models reads, and the order in which it reads them. Each class has it as ``family_name``.
 FamilyName = Literal[
-    "encoder", "decoder", "encoder_decoder", "recurrent", "speech_encoder_decoder", "two_stream"
+    "encoder",
+    "decoder",
+    "encoder_decoder",
+    "recurrent",
+    "speech_encoder_decoder",
+    "speech_pretraining",
+    "two_stream",
 ]
 
 

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.batch import DECODER_FRAMES, SPEAKERS, WAVEFORM_LENGTHS, WAVEFORMS, Batch, DeclaredStreams
 from t5x_like.config_class import config_class
@@ -127,12 +127,19 @@ class SpeechEncoderDecoder(nnx.Module):
         """
         return self.decode(batch, self.encode(batch, fold(dropout_key, 0)), dropout_key=fold(dropout_key, 1))
 
-    def encode(self, batch: Batch, dropout_key: Key[Array, ""] | None = None) -> EncodedSpeech:
+    def encode(
+        self,
+        batch: Batch,
+        dropout_key: Key[Array, ""] | None = None,
+        *,
+        is_hidden: Bool[Array, "B M"] | None = None,
+    ) -> EncodedSpeech:
         """Return the encoder's output for waveforms or tokens.
 
         Args:
           batch: Streams of the encoder.
           dropout_key: None for no dropout.
+          is_hidden: True for frames of waveforms to hide, in place of spans that are drawn.
         """
         segment_ids, net = batch.encoder_segment_ids, self.encoder_input
         if isinstance(net, WaveformEncoder):
@@ -141,6 +148,7 @@ class SpeechEncoderDecoder(nnx.Module):
                 _optional(batch, WAVEFORM_LENGTHS),
                 dtype=self._dtype,
                 dropout_key=fold(dropout_key, _PRENET_SITE),
+                is_hidden=is_hidden,
             )
         else:
             tokens = batch.encoder_input_tokens

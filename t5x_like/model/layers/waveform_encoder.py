@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 import jax
 import jax.numpy as jnp
 from flax import nnx
-from jaxtyping import Array, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int, Key
 
 from t5x_like.config_class import config_class
 from t5x_like.model.layers.convolution import (
@@ -152,6 +152,7 @@ class WaveformEncoder(nnx.Module):
         *,
         dtype: jnp.dtype,
         dropout_key: Key[Array, ""] | None = None,
+        is_hidden: Bool[Array, "B M"] | None = None,
     ) -> Frames:
         """Return the frames of waveforms.
 
@@ -160,6 +161,7 @@ class WaveformEncoder(nnx.Module):
           num_samples: Number of real samples of each row; ``None`` where all are.
           dtype: Type of activations.
           dropout_key: Key of dropout and of hidden spans; ``None`` for neither.
+          is_hidden: True for frames to hide, in place of spans that are drawn.
         """
         activation = ACTIVATIONS[self.config.activation]
         x = waveforms.astype(dtype)[..., None]
@@ -169,7 +171,10 @@ class WaveformEncoder(nnx.Module):
         length = x.shape[1]
         lengths = jnp.full(len(x), length) if num_samples is None else self.config.num_frames(num_samples)
         x = dropout(self.projection(self.norm(x)), self.config.dropout_rate, fold(dropout_key, 0))
-        if dropout_key is not None:
+        if is_hidden is not None:
+            assert self.hidden is not None, "checked before training"
+            x = jnp.where(is_hidden[..., None], self.hidden[...].astype(x.dtype)[None, None], x)
+        elif dropout_key is not None:
             hidden = None if self.hidden is None else self.hidden[...]
             x = hide_spans(x, hidden, lengths, self.config.augment, jax.random.fold_in(dropout_key, 1))
         x = x + activation(self.positions(x)[:, :length])  # an even kernel gives one more

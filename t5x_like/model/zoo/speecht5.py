@@ -1,11 +1,13 @@
 """SpeechT5 (Ao et al. 2022, https://arxiv.org/abs/2110.07205)."""
 
-from collections.abc import Collection
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.speech_encoder_decoder import CTC, SpeechEncoderDecoderConfig
+from t5x_like.model.families.speech_pretraining import ClusterHeadConfig, SpeechPretrainingConfig
 from t5x_like.model.heads import HeadsConfig, LMHeadConfig, ScoreHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -16,6 +18,7 @@ from t5x_like.model.layers.sinusoids import SinusoidalPositions
 from t5x_like.model.layers.spec_augment import SpecAugmentConfig
 from t5x_like.model.layers.spectrogram_nets import SpectrogramPostnetConfig, SpectrogramPrenetConfig
 from t5x_like.model.layers.stack import StackConfig
+from t5x_like.model.layers.vector_quantizer import VectorQuantizerConfig
 from t5x_like.model.layers.waveform_encoder import WaveformEncoderConfig
 from t5x_like.model.spectrogram_loss import GuidedAttention
 from t5x_like.model.zoo.architecture import FieldTable, published
@@ -28,16 +31,24 @@ from t5x_like.model.zoo.speecht5_files import (
     SPEECHT5_IGNORED,
     read_speecht5,
     speecht5_weights,
+    weights_of_task,
     write_speecht5,
 )
 
-_SPEECH_IN: tuple[ModelTask, ...] = ("speech_to_text", "speech_to_speech")
-_SPEECH_OUT: tuple[ModelTask, ...] = ("text_to_speech", "speech_to_speech")
+_PRETRAINING: ModelTask = "speech_pretraining"
+_SPEECH_IN: tuple[ModelTask, ...] = ("speech_to_text", "speech_to_speech", _PRETRAINING)
+_SPEECH_OUT: tuple[ModelTask, ...] = ("text_to_speech", "speech_to_speech", _PRETRAINING)
+
+# Weights that train together: all of a net, apart from the postnet's norms.
+_FOLDER = re.compile(r"(speech/)?(postnet/)?[^/]+")
 
 
 @config_class
 class SpeechT5Config(CommonConfig):
     """A SpeechT5 of any size. ``task`` decides which nets it has; the stacks are the same for all tasks.
+
+    ``task="speech_pretraining"`` has all nets, for ``SpeechPretraining``. A model for another task starts from its
+    weights.
 
     Attributes:
       encoder_mlp_dim: Inner width of the encoder's feed-forward layers.
@@ -77,6 +88,8 @@ class SpeechT5Config(CommonConfig):
       guided_attention: Loss of attention far from the diagonal, for text to speech; ``None`` for none.
       has_ctc_head: A model of speech to text scores the vocabulary for each frame of the encoder, too, for
         ``SpeechRecognition``.
+      clusters: Head over clusters of frames, in pretraining.
+      quantizer: Codebooks between encoder and decoder, in pretraining.
     """
 
     vocab_size: int = 81
@@ -116,22 +129,24 @@ class SpeechT5Config(CommonConfig):
     reduction_factor: int = 2
     guided_attention: GuidedAttention | None = GuidedAttention()
     has_ctc_head: bool = False
+    clusters: ClusterHeadConfig = ClusterHeadConfig()
+    quantizer: VectorQuantizerConfig = VectorQuantizerConfig()
     task: ModelTask = "speech_to_text"
 
     can_pack: ClassVar[bool] = False  # a row of speech is one example
 
     @property
     def reads_speech(self) -> bool:
-        """True if inputs are waveforms."""
+        """True if inputs are waveforms; in pretraining they are text, too."""
         return self.task in _SPEECH_IN
 
     @property
     def writes_speech(self) -> bool:
-        """True if outputs are spectrograms."""
+        """True if outputs are spectrograms; in pretraining they are text, too."""
         return self.task in _SPEECH_OUT
 
     @property
-    def parts(self) -> SpeechEncoderDecoderConfig:
+    def parts(self) -> SpeechEncoderDecoderConfig | SpeechPretrainingConfig:
         """Configuration of the family's model.
 
         Raises:
@@ -139,9 +154,23 @@ class SpeechT5Config(CommonConfig):
         """
         if not (self.reads_speech or self.writes_speech):
             raise ValueError(
-                f"a SpeechT5 has no nets for the task {self.task!r}; take speech_to_text, text_to_speech or "
-                "speech_to_speech"
+                f"a SpeechT5 has no nets for the task {self.task!r}; take speech_to_text, text_to_speech, "
+                "speech_to_speech or speech_pretraining"
             )
+        if self.task == _PRETRAINING:
+            return SpeechPretrainingConfig(
+                speech=self.nets,
+                encoder_text=self._text("encoder"),
+                decoder_text=self._text("decoder"),
+                heads=self._heads,
+                clusters=self.clusters,
+                quantizer=self.quantizer,
+            )
+        return self.nets
+
+    @property
+    def nets(self) -> SpeechEncoderDecoderConfig:
+        """Stacks with one net on each side."""
         return SpeechEncoderDecoderConfig(
             encoder_input=self.waveforms if self.reads_speech else self._text("encoder"),
             encoder_norm=LayerNormConfig(epsilon=self.norm_epsilon),
@@ -158,7 +187,7 @@ class SpeechT5Config(CommonConfig):
         """Embeddings of the text that is read or written; ``None`` for speech to speech."""
         if self.task == "speech_to_speech":
             return None
-        return self._text("decoder" if self.task == "speech_to_text" else "encoder")
+        return self._text("encoder" if self.task == "text_to_speech" else "decoder")
 
     @property
     def waveforms(self) -> WaveformEncoderConfig:
@@ -244,10 +273,17 @@ class SpeechT5Config(CommonConfig):
 
     def trained_by_default(self, paths: Collection[str]) -> tuple[str, ...]:
         """Return patterns of all weights but the recorded statistics of the postnet's norms."""
-        folders = {"/".join(path.split("/")[: 2 if path.startswith("postnet/") else 1]) for path in paths}
-        parts = (f"{folder}/*" for folder in folders - {"postnet/norms"})
-        norms = ("postnet/norms/*/scale", "postnet/norms/*/bias") if "postnet/norms" in folders else ()
-        return (*sorted(parts), *norms)
+        folders = {_FOLDER.match(path)[0] for path in paths}  # pyright: ignore[reportOptionalSubscript]
+        norms = {folder for folder in folders if folder.endswith("postnet/norms")}
+        parts = (f"{folder}/*" for folder in folders - norms)
+        scales = (f"{folder}/*/{name}" for folder in norms for name in ("scale", "bias"))
+        return (*sorted(parts), *sorted(scales))
+
+    def taken_from(self, saved: object, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the weights of this model's nets among those of a pretrained model, by this one's paths."""
+        if not isinstance(saved, SpeechT5Config) or saved.task != _PRETRAINING or self.task == _PRETRAINING:
+            return weights
+        return weights_of_task(weights, reads_speech=self.reads_speech, writes_speech=self.writes_speech)
 
 
 def _with_stored_heads(config: SpeechT5Config, names: Collection[str]) -> SpeechT5Config:
@@ -273,7 +309,7 @@ SPEECHT5 = published(
         read=read_speecht5,
         write=write_speecht5,
     ),
-    weights=lambda config: speecht5_weights(config.parts),
+    weights=lambda config: speecht5_weights(config.nets),
     prefix=PREFIX,
     as_stored=_with_stored_heads,
     special_ids={"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2},

@@ -57,6 +57,36 @@ def speecht5_weights(parts: SpeechEncoderDecoderConfig) -> tuple[Weight, ...]:
     return (*rows, *_prenet_rows(writes, f"{decoder}prenet."), *_postnet_rows(postnet))
 
 
+def weights_of_task(weights: Mapping[str, Any], *, reads_speech: bool, writes_speech: bool) -> dict[str, Any]:
+    """Return the weights of a pretrained model that a model for one task has, by the paths of that model.
+
+    Args:
+      weights: Weights by path of a ``SpeechPretrainingModel``.
+      reads_speech: The task's inputs are waveforms.
+      writes_speech: The task's outputs are spectrograms.
+    """
+    taken: dict[str, Any] = {}
+    for path, weight in weights.items():
+        net, _, rest = path.partition("/")
+        match net:
+            case "speech":
+                is_input, is_output = (
+                    rest.startswith(nets) for nets in ("encoder_input/", ("decoder_input/", "postnet/"))
+                )
+                if (reads_speech or not is_input) and (writes_speech or not is_output):
+                    taken[rest] = weight
+            case "encoder_text" if not reads_speech:
+                taken[f"encoder_input/{rest}"] = weight
+            case "decoder_text":
+                if not writes_speech:
+                    taken[f"decoder_input/{rest}"] = weight
+                if not reads_speech and rest.startswith("tokens/"):  # words that both nets of text share
+                    taken[f"encoder_input/{rest}"] = weight
+            case "heads" if not writes_speech:
+                taken[path] = weight
+    return taken
+
+
 def _text_rows(config: EmbeddingsConfig, prefix: str) -> list[Weight]:
     return [
         Weight("encoder_input/tokens/table", f"{prefix}embed_tokens.weight", _words(config)),

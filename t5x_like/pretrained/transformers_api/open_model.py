@@ -57,7 +57,14 @@ class OpenModel:
         self.adapter: str | None = None
         self._others: dict[str | None, Checkpoint] = {}  # with the adapters that are not in use
         self._use(checkpoint)
-        self._call = CALLS[self._opened.family]
+        family = self._opened.family
+        if family not in CALLS:
+            raise ValueError(
+                f"{checkpoint.directory} is a {type(checkpoint.config).__name__} for "
+                f"{traits_of(checkpoint.config).task}, which isn't called: fine-tune it, or open it with the task of a "
+                "part, such as task='speech_to_text'"
+            )
+        self._call = CALLS[family]
 
     def __repr__(self) -> str:
         opened = self._opened

@@ -32,6 +32,7 @@ class LossContext(NamedTuple):
       dropout_key: Key of the microbatch's dropout; None where rows are only measured.
       companions: Frozen models by name, with their weights.
       label_loss: Loss of the labels in the batch; None for a batch without labels.
+      step: Number of the steps before, int32 []; None where rows are only measured.
     """
 
     normalizers: Normalizers
@@ -39,6 +40,7 @@ class LossContext(NamedTuple):
     dropout_key: jax.Array | None
     companions: Mapping[str, FrozenModel]
     label_loss: LabelLoss | None = None
+    step: jax.Array | None = None
 
 
 # A function of model, microbatch and context -> the same as one of trained weights, microbatch and dropout key.

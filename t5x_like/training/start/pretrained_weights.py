@@ -10,6 +10,7 @@ from t5x_like.checkpoints.steps import absolute
 from t5x_like.config_class import config_class
 from t5x_like.model import parameters
 from t5x_like.model.adapters.adapter_weights import without_adapter
+from t5x_like.model.model_traits import traits_of
 from t5x_like.model.zoo.common_config import CommonConfig
 from t5x_like.pretrained.initial_weights import initial_checkpoint
 from t5x_like.pretrained.run_weights import RunWeights, steps_of
@@ -58,7 +59,7 @@ class PretrainedWeights(Start):
             raise ValueError(f"{self.start_from} has no checkpoint; give a run that has saved one")
         if source.saved is not None:
             where = f"start_from: {self.start_from}"
-            refuse_differences(_body(source.saved), _body(model), where=where)
+            refuse_differences(_body(source.saved, model), _body(model, model), where=where)
         return []
 
     def weights(
@@ -77,7 +78,8 @@ class PretrainedWeights(Start):
         return StartingWeights(checkpoint.params, origin, self.noisy_tune)
 
 
-def _body(config: Any) -> dict[str, Any]:
-    """Return shapes and types of a model's weights, without its heads and adapter, which may differ."""
-    flat = parameters.flatten(parameters.abstract(without_adapter(config))[1])
+def _body(saved: Any, model: CommonConfig) -> dict[str, Any]:
+    """Return shapes and types of the weights that a model takes, without heads and adapter, which may differ."""
+    flat = parameters.flatten(parameters.abstract(without_adapter(saved))[1])
+    flat = traits_of(model).taken_from(saved, flat)
     return describe({path: leaf for path, leaf in flat.items() if not path.startswith("heads/")})
