@@ -173,7 +173,7 @@ PLAIN: Any = {"files": {"train": "a.txt"}}
         (SuiteEvaluation, {"length_penalty": 1.0}, {}, {"num_beams": 4}),
         (LoaderConfig, {"prefix_attention": "causal"}, {}, {"layout": "decoder"}),
         (LoaderConfig, {"on_corruption": "quarantine"}, {}, {"cache": "d"}),
-        (LoaderConfig, {"group_by_length": True}, {}, {"layout": "encoder"}),
+        (LoaderConfig, {"group_by_length": True}, {"layout": "decoder"}, {"layout": "encoder"}),
         (LoaderConfig, {"loss_on_targets_only": False}, {}, {"layout": "decoder"}),
         (Distillation, {"num_logits": 8}, {}, {"logits_dir": "d", "hidden_states_weight": 0.0}),
         (Distillation, {"temperature": 3.0}, {"soft_targets_weight": 0.0}, {}),

@@ -29,7 +29,7 @@ from t5x_like.model.families.speech_encoder_decoder import (
     EncodedSpeech,
     speech_batch,
 )
-from t5x_like.model.families.speech_pretraining import ClusterHeadConfig, SpeechPretrainingModel
+from t5x_like.model.families.speech_pretraining_model import ClusterHeadConfig, SpeechPretrainingModel
 from t5x_like.model.layers.spec_augment import SpecAugmentConfig
 from t5x_like.model.layers.vector_quantizer import VectorQuantizerConfig
 from t5x_like.model.zoo.speecht5 import SpeechT5Config

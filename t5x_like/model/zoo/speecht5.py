@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 
 from t5x_like.config_class import config_class
 from t5x_like.model.families.speech_encoder_decoder import CTC, SpeechEncoderDecoderConfig
-from t5x_like.model.families.speech_pretraining import ClusterHeadConfig, SpeechPretrainingConfig
+from t5x_like.model.families.speech_pretraining_model import ClusterHeadConfig, SpeechPretrainingConfig
 from t5x_like.model.heads import HeadsConfig, LMHeadConfig, ScoreHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig

@@ -231,7 +231,7 @@ class SpeechTask(PairsTask):
         return spoken
 
     def pair_of(self, row: SpokenText) -> TextPair:
-        """Return a recording with its text as inputs and targets, where the path stands for the recording."""
+        """Return a recording with its text as inputs and targets, with the path in place of the recording."""
         assert row.text is not None, "the table has texts"
         inputs, targets = (row.text, row.audio) if self.writes_speech else (row.audio, row.text)
         declared = self._declared(row.cells)

@@ -23,7 +23,7 @@ from t5x_like.model.families.speech_encoder_decoder import (
     STOP,
     EncodedSpeech,
 )
-from t5x_like.model.families.speech_pretraining import SpeechPretrainingModel
+from t5x_like.model.families.speech_pretraining_model import SpeechPretrainingModel
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.spec_augment import draw_spans
 from t5x_like.model.layers.vector_quantizer import GumbelTemperature
