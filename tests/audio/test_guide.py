@@ -23,7 +23,7 @@ def test_the_guide_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     guide = (ROOT / "docs/guides/speech.md").read_text(encoding="utf-8")
     blocks = re.findall(r"```python\n(.*?)```", guide, re.DOTALL)
-    assert len(blocks) == 7
+    assert len(blocks) == 8
     names: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, "docs/guides/speech.md", "exec"), names)
@@ -32,6 +32,7 @@ def test_the_guide_runs(tmp_path, monkeypatch, capsys):
         "(19, 80) (4, 30, 80) [19 22 26 29]",
         "word 0 (19, 80)",
         "1 0.227",
+        "('waveforms', 'waveform_lengths', 'spectrograms', 'spectrogram_lengths', 'clusters')",
         "{'wer': 33.333333333333336}",
     ]
     assert (tmp_path / "corpus/word.wav").is_file()

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import Any, ClassVar, Literal
 
 from t5x_like.config_class import config_class
+from t5x_like.model.families.speech_and_text import ClusterHeadConfig, SpeechPretrainingConfig
 from t5x_like.model.families.speech_encoder_decoder import CTC, SpeechEncoderDecoderConfig
-from t5x_like.model.families.speech_pretraining_model import ClusterHeadConfig, SpeechPretrainingConfig
 from t5x_like.model.heads import HeadsConfig, LMHeadConfig, ScoreHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -34,6 +34,7 @@ from t5x_like.model.zoo.speecht5_files import (
     weights_of_task,
     write_speecht5,
 )
+from t5x_like.model.zoo.weights import Weight
 
 _PRETRAINING: ModelTask = "speech_pretraining"
 _SPEECH_IN: tuple[ModelTask, ...] = ("speech_to_text", "speech_to_speech", _PRETRAINING)
@@ -292,6 +293,20 @@ def _with_stored_heads(config: SpeechT5Config, names: Collection[str]) -> Speech
     return replace(config, has_ctc_head=True) if has_head else config
 
 
+def _weight_table(config: SpeechT5Config) -> tuple[Weight, ...]:
+    """Return the weight table of a model for one task.
+
+    Raises:
+      ValueError: It has the nets of all tasks.
+    """
+    if config.task == _PRETRAINING:
+        raise ValueError(
+            f"transformers has no class of a SpeechT5 for the task {config.task!r}, which has the nets of all tasks; "
+            "fine-tune it for one task, and export that model"
+        )
+    return speecht5_weights(config.nets)
+
+
 SPEECHT5 = published(
     "speecht5",
     SpeechT5Config,
@@ -309,7 +324,7 @@ SPEECHT5 = published(
         read=read_speecht5,
         write=write_speecht5,
     ),
-    weights=lambda config: speecht5_weights(config.nets),
+    weights=_weight_table,
     prefix=PREFIX,
     as_stored=_with_stored_heads,
     special_ids={"pad_token_id": 1, "bos_token_id": 0, "eos_token_id": 2, "decoder_start_token_id": 2},

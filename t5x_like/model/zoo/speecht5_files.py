@@ -65,7 +65,7 @@ def weights_of_task(weights: Mapping[str, Any], *, reads_speech: bool, writes_sp
       reads_speech: The task's inputs are waveforms.
       writes_speech: The task's outputs are spectrograms.
     """
-    of_task: dict[str, Any] = {}
+    own: dict[str, Any] = {}
     for path, weight in weights.items():
         net, _, rest = path.partition("/")
         match net:
@@ -74,17 +74,17 @@ def weights_of_task(weights: Mapping[str, Any], *, reads_speech: bool, writes_sp
                     rest.startswith(nets) for nets in ("encoder_input/", ("decoder_input/", "postnet/"))
                 )
                 if (reads_speech or not is_input) and (writes_speech or not is_output):
-                    of_task[rest] = weight
+                    own[rest] = weight
             case "encoder_text" if not reads_speech:
-                of_task[f"encoder_input/{rest}"] = weight
+                own[f"encoder_input/{rest}"] = weight
             case "decoder_text":
                 if not writes_speech:
-                    of_task[f"decoder_input/{rest}"] = weight
+                    own[f"decoder_input/{rest}"] = weight
                 if not reads_speech and rest.startswith("tokens/"):  # words that both nets of text share
-                    of_task[f"encoder_input/{rest}"] = weight
+                    own[f"encoder_input/{rest}"] = weight
             case "heads" if not writes_speech:
-                of_task[path] = weight
-    return of_task
+                own[path] = weight
+    return own
 
 
 def _text_rows(config: EmbeddingsConfig, prefix: str) -> list[Weight]:

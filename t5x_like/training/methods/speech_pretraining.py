@@ -17,13 +17,13 @@ from t5x_like.batch import (
 from t5x_like.config_class import config_class
 from t5x_like.model.families.family import ExtraLoss, Family, Measure, Predictions
 from t5x_like.model.families.segment_memory import Memory
+from t5x_like.model.families.speech_and_text import SpeechPretrainingModel
 from t5x_like.model.families.speech_encoder_decoder import (
     COARSE_SPECTROGRAM,
     SPECTROGRAM,
     STOP,
     EncodedSpeech,
 )
-from t5x_like.model.families.speech_pretraining_model import SpeechPretrainingModel
 from t5x_like.model.layers.dropout import fold
 from t5x_like.model.layers.spec_augment import draw_spans
 from t5x_like.model.layers.vector_quantizer import GumbelTemperature
