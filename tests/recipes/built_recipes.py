@@ -14,6 +14,8 @@ from t5x_like.training.experiment import Experiment, describe
 CORPUS = {
     "TRAIN_FILES": "data/king_james/train.txt",
     "VALIDATION_FILES": "data/king_james/validation.txt",
+    "TRAIN_TEXTS": "data/king_james/train.txt",
+    "VALIDATION_TEXTS": "data/king_james/validation.txt",
     "VOCABULARY": "bytes",
     "INITIAL_CHECKPOINT": "run",
     "MODEL_DIR": "run",

@@ -12,18 +12,22 @@ import soundfile
 from t5x_like.evaluation.evaluator import TaskEvaluation
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_json, read_jsonl
+from t5x_like.model.families.speech_and_text import ClusterHeadConfig
 from t5x_like.model.zoo.speecht5 import SpeechT5Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import AdamW
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.tasks.speech_pretraining_task import SpeechPretrainingTask
 from t5x_like.text.tasks.speech_table import SpeechTable
 from t5x_like.text.tasks.speech_task import SpeechTask
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.methods.speech_pretraining import SpeechPretraining
 from t5x_like.training.methods.speech_recognition import SpeechRecognition
 from t5x_like.training.methods.speech_synthesis import SpeechSynthesis
 from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.run_config import Intervals, RunConfig
+from t5x_like.training.start.pretrained_weights import PretrainedWeights
 from t5x_like.training.train import train
 from t5x_like.training.training_data import TrainingData
 
@@ -89,9 +93,11 @@ def to_speak(tables: Path, **fields: Any) -> SpeechTask:
     return recordings(tables, direction="text_to_speech", **fields)
 
 
-def experiment(home: Path, task: Any, model: Any, method: Any, *, steps: int = 2, **data: Any) -> Experiment:
+def experiment(
+    home: Path, task: Any, model: Any, method: Any, *, steps: int = 2, length: int = 8, **data: Any
+) -> Experiment:
     config = LoaderConfig(
-        mixture=task.name, batch_size=8, inputs_length=8, targets_length=8, pack=False, group_by_length=False
+        mixture=task.name, batch_size=8, inputs_length=length, targets_length=2 * length, pack=False
     )
     held_out = replace(config, split="validation")
     return Experiment(
@@ -140,6 +146,29 @@ def test_a_run_learns_to_speak_and_logs_its_losses_of_held_out_rows(tables: Path
         line for line in read_jsonl(tmp_path / "run/metrics.jsonl") if line["split"].startswith("validation/")
     ]
     assert all(line[name] > 0 for name in ("coarse_l1", "refined_l1", "stop", "guided_attention"))
+
+
+@pytest.mark.slow  # losses and batches have tests of their own
+def test_pretraining_logs_all_losses_and_recognition_starts_from_it(tables: Path, tmp_path: Path) -> None:
+    clusters = [{"audio": f"{index}.wav", "label_rate": 50, "clusters": [index, 1] * 9} for index in range(6)]
+    (tables / "clusters.jsonl").write_text("".join(json.dumps(row) + "\n" for row in clusters))
+    (tables / "texts.txt").write_text("the king spoke\nand the people heard\n")
+    splits = ("train", "validation")
+    task = SpeechPretrainingTask(
+        name=f"unpaired_of_{tables.name}",
+        vocabulary="bytes",
+        files=dict.fromkeys(splits, str(tables / "clusters.jsonl")),
+        texts=dict.fromkeys(splits, str(tables / "texts.txt")),
+        table=SpeechTable(max_seconds=0.5),
+    )
+    model = replace(MODEL, task="speech_pretraining", clusters=ClusterHeadConfig(num_clusters=8))
+    train(experiment(tmp_path / "first", task, model, SpeechPretraining(), length=32))
+    lines = read_jsonl(tmp_path / "first/metrics.jsonl")
+    (held_out,) = [line for line in lines if line["split"].startswith("validation/")]
+    names = ("cluster_loss", "refined_l1", "stop", "cross_entropy", "text_code_perplexity")
+    assert all(held_out[name] > 0 for name in names)
+    start = PretrainedWeights(start_from=str(tmp_path / "first"))
+    train(replace(experiment(tmp_path / "second", recordings(tables), MODEL, RECOGNITION), start=start))
 
 
 def text_task(tables: Path) -> TextTask:

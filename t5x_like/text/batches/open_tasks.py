@@ -29,6 +29,7 @@ from t5x_like.text.batches.labeled_source import open_head_task
 from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.batches.pretraining_source import PretrainingSource
 from t5x_like.text.batches.recurrent_source import RecurrentSource
+from t5x_like.text.batches.speech_pretraining_source import open_speech_pretraining
 from t5x_like.text.batches.speech_source import open_speech_task
 from t5x_like.text.cache.cache_manifest import read_manifest
 from t5x_like.text.cache.fingerprint import task_fingerprint
@@ -40,6 +41,7 @@ from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PAIRS, PairsTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.speech_pretraining_task import SpeechPretrainingTask
 from t5x_like.text.tasks.speech_task import SpeechTask
 from t5x_like.text.tasks.task_set import Task, TaskSet
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
@@ -127,6 +129,8 @@ def _open_task(task: Task, tasks: TaskSet, config: LoaderConfig, compare_files: 
         return open_head_task(task, config)
     if isinstance(task, SpeechTask):
         return open_speech_task(task, config)
+    if isinstance(task, SpeechPretrainingTask):
+        return open_speech_pretraining(task, config)
     if config.cache is not None:
         return open_cached_task(task, config, config.cache, compare_files=compare_files)
     if isinstance(task, ForeignTask):

@@ -1,7 +1,6 @@
 """Tasks of recordings and their texts: speech to text, and text to speech."""
 
 import functools
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -29,10 +28,8 @@ from t5x_like.text.tasks.file_task import FoundT, TaskVisitor
 from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.row_files import cells_of
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
+from t5x_like.text.tasks.speech_streams import sequence_stream, spectrogram_frames, waveform_samples
 from t5x_like.text.tasks.speech_table import RecordingNotes, SpeechTable, read_table
-
-_LENGTH_MULTIPLE = 4096  # samples; halves of such lengths are lengths of shorter batches
-_FRAME_MULTIPLE = 64
 
 
 @config_class
@@ -93,7 +90,7 @@ class SpeechTask(PairsTask):
 
     @property
     def max_samples(self) -> int | None:
-        return None if self.writes_speech else self._max_samples
+        return None if self.writes_speech else waveform_samples(self.table, self.extractor)
 
     def recording(self, inputs: str) -> Recording | None:
         if self.writes_speech:
@@ -101,28 +98,18 @@ class SpeechTask(PairsTask):
         return Recording(inputs, self.recording_features, max_seconds=self.table.max_seconds)
 
     @property
-    def _max_samples(self) -> int:
-        """Samples of the longest recording, rounded up."""
-        samples = self.table.max_seconds * self.extractor.sampling_rate
-        return math.ceil(samples / _LENGTH_MULTIPLE) * _LENGTH_MULTIPLE
-
-    @property
     def declared_streams(self) -> tuple[DataField, ...]:
         return (*self._speech_streams, *super().declared_streams)
 
     @property
     def _speech_streams(self) -> tuple[DataField, ...]:
-        def sequence(name: str, lengths: str, max_length: int, width: int | None = None) -> DataField:
-            return DataField(
-                name, "example", "float32", width=width, max_length=max_length, length_stream=lengths
-            )
-
         if not self.writes_speech:
-            waveforms = sequence(WAVEFORMS, WAVEFORM_LENGTHS, self._max_samples)
+            samples = waveform_samples(self.table, self.extractor)
+            waveforms = sequence_stream(WAVEFORMS, WAVEFORM_LENGTHS, samples)
             return waveforms, DataField(WAVEFORM_LENGTHS, "example")
-        frames = math.ceil((self._max_samples // self.extractor.hop + 1) / _FRAME_MULTIPLE) * _FRAME_MULTIPLE
+        frames = spectrogram_frames(self.table, self.extractor)
         return (
-            sequence(SPECTROGRAMS, SPECTROGRAM_LENGTHS, frames, self.extractor.num_mel_bins),
+            sequence_stream(SPECTROGRAMS, SPECTROGRAM_LENGTHS, frames, width=self.extractor.num_mel_bins),
             DataField(SPECTROGRAM_LENGTHS, "example"),
             DataField(SPEAKERS, "example", "float32", width=self.speaker_dim),
         )

@@ -7,9 +7,11 @@ import pytest
 import soundfile
 
 from t5x_like.audio.feature_caching import cache_features
-from t5x_like.batch import SPEAKERS, SPECTROGRAM_LENGTHS, SPECTROGRAMS, WAVEFORM_LENGTHS, WAVEFORMS
+from t5x_like.batch import CLUSTERS, SPEAKERS, SPECTROGRAM_LENGTHS, SPECTROGRAMS, WAVEFORM_LENGTHS, WAVEFORMS
 from t5x_like.text.batches.loader import Loader
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.objectives.causal_lm import CausalLM
+from t5x_like.text.tasks.speech_pretraining_task import SpeechPretrainingTask
 from t5x_like.text.tasks.speech_table import SpeechTable
 from t5x_like.text.tasks.speech_task import SpeechTask
 from t5x_like.text.tasks.task_set import TaskSet
@@ -145,6 +147,77 @@ def test_a_cache_gives_the_batches_of_the_files_and_is_refused_with_other_settin
     np.testing.assert_array_equal(cached.target_tokens, wanted.target_tokens)
     with pytest.raises(ValueError, match="features: the cache has waveform, you ask for log_mel"):
         loader_of(spoken(rows), cache=str(tmp_path / "caches"))
+
+
+def unpaired(rows: Path, **fields: object) -> SpeechPretrainingTask:
+    table = rows.with_name("clusters.jsonl")
+    lines = [json.loads(line) for line in rows.read_text().splitlines()]
+    clusters = [
+        {"audio": line["audio"], "label_rate": 100, "clusters": [index] * int(100 * seconds)}
+        for index, (line, seconds) in enumerate(zip(lines, SECONDS, strict=True))
+    ]
+    table.write_text("".join(json.dumps(line) + "\n" for line in clusters))
+    rows.with_name("texts.txt").write_text("".join(f"text {index} of many\n" for index in range(5)))
+    return SpeechPretrainingTask(
+        name="words",
+        vocabulary="bytes",
+        files={"train": str(table)},
+        texts={"train": str(rows.with_name("texts.txt"))},
+        table=SpeechTable(max_seconds=2.0),
+        **fields,
+    )
+
+
+def test_pretraining_has_recordings_with_clusters_next_to_texts_of_their_own_epochs(rows: Path) -> None:
+    task = unpaired(rows)
+    loader = loader_of(task, inputs_length=32, targets_length=48, shuffle=False)
+    batches = [next(loader) for _ in range(2)]
+    streams = batches[0].declared.example
+    assert streams[WAVEFORM_LENGTHS].tolist() == [3200, 17600, 4800, 19200]
+    assert streams[SPECTROGRAM_LENGTHS].tolist() == [1 + each // 256 for each in (3200, 17600, 4800, 19200)]
+    clusters = streams[CLUSTERS]
+    assert clusters[1].tolist() == [1] * 55 + [-1] * (clusters.shape[1] - 55)
+    ids = np.concatenate([batch.target_tokens for batch in batches])
+    texts = [task.tokenizer.decode([each for each in row.tolist() if each > 1]) for row in ids]
+    assert texts == [f"text {index % 5} of many" for index in range(8)]
+    assert not np.array_equal(batches[0].encoder_input_tokens[:, :16], ids[:4, :16]), (
+        "the encoder reads noise"
+    )
+
+
+def test_pretraining_continues_with_the_same_batches(rows: Path) -> None:
+    loader = loader_of(unpaired(rows), inputs_length=32, targets_length=48)
+    next(loader)
+    state, wanted = loader.state(), next(loader)
+    again = loader_of(unpaired(rows), inputs_length=32, targets_length=48)
+    again.restore(state)
+    continued = next(again)
+    np.testing.assert_array_equal(continued.encoder_input_tokens, wanted.encoder_input_tokens)
+    np.testing.assert_array_equal(continued.declared[CLUSTERS], wanted.declared[CLUSTERS])
+
+
+@pytest.mark.parametrize(
+    ("cells", "message"),
+    [
+        ({"clusters": None}, "clusters.jsonl:1: clusters, a list of whole numbers, is expected"),
+        ({"clusters": [1, -1]}, "clusters.jsonl:1: clusters is no list of whole numbers from 0 on"),
+        ({"label_rate": 0}, "clusters.jsonl:1: label_rate, the clusters of a second, is missing"),
+    ],
+)
+def test_rows_without_usable_clusters_are_bad(rows: Path, cells: dict[str, object], message: str) -> None:
+    task = unpaired(rows)
+    table = rows.with_name("clusters.jsonl")
+    first, *others = table.read_text().splitlines()
+    table.write_text("\n".join([json.dumps(json.loads(first) | cells), *others]))
+    with pytest.raises(ValueError, match=message):
+        loader_of(task, inputs_length=32, targets_length=48)
+
+
+def test_pretraining_refuses_objectives_of_one_stack_and_splits_without_texts(rows: Path) -> None:
+    with pytest.raises(ValueError, match="CausalLM is for a model with one stack"):
+        unpaired(rows, objective=CausalLM())
+    with pytest.raises(ValueError, match="has recordings of train and no texts"):
+        replace(unpaired(rows), texts={"validation": "texts.txt"})
 
 
 def test_longer_texts_are_cut_and_counted(rows: Path, caplog: pytest.LogCaptureFixture) -> None:
