@@ -76,8 +76,12 @@ class RowPredictor(Protocol):
         """True if predictions are texts that the model generates."""
         ...
 
-    def read(self, values: RowValues) -> Any:
+    def read(self, values: RowValues, *, folder: str = "") -> Any:
         """Return a row as the model reads it; a label is not needed and ignored.
+
+        Args:
+          values: Cells by column.
+          folder: Folder of the table, to which paths of files are relative.
 
         Raises:
           ValueError: A column is missing or has no usable value.
@@ -148,7 +152,8 @@ class HeadRowPredictor:
     def can_generate(self) -> bool:
         return False
 
-    def read(self, values: RowValues) -> LabeledRow:
+    def read(self, values: RowValues, *, folder: str = "") -> LabeledRow:
+        del folder
         return self._labeled(self.definition.row_columns(values))
 
     def read_line(self, line: str) -> LabeledRow:
@@ -242,9 +247,11 @@ class TextRowPredictor:
     def can_generate(self) -> bool:
         return self.evaluator.method == "generate"
 
-    def read(self, values: RowValues) -> str:
+    def read(self, values: RowValues, *, folder: str = "") -> str:
         if self.definition is not None:
-            return self.definition.word_row(values)
+            inputs = self.definition.input_in(self.definition.word_row(values), folder)
+            self.definition.recording(inputs)  # raises for a file that can't be read
+            return inputs
         column_of(values, TEXT)
         return self.word(text_of(values, TEXT))
 

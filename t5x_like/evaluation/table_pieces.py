@@ -1,6 +1,7 @@
 """Form of a table with predictions, and its rows piece by piece."""
 
 import hashlib
+import posixpath
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -122,7 +123,8 @@ class TablePieces:
 
     def _read(self, raw: RawRow) -> tuple[RawRow, object]:
         try:
-            row = self._predictor.read(self._renamed(raw.values))
+            folder = posixpath.dirname(raw.location)
+            row = self._predictor.read(self._renamed(raw.values), folder=folder)
             self._refuse_blank(raw.values)
         except ValueError as error:
             raise ValueError(self._with_names_of_table(str(error))) from None

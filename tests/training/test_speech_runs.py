@@ -10,6 +10,7 @@ import pytest
 import soundfile
 
 from t5x_like.evaluation.evaluator import TaskEvaluation
+from t5x_like.evaluation.row_predictors import TextRowPredictor
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.io.files import read_json, read_jsonl
 from t5x_like.model.families.speech_and_text import ClusterHeadConfig
@@ -225,6 +226,15 @@ def test_models_and_methods_that_do_not_fit_the_data_are_refused_before_a_step(
     with pytest.raises(ValueError, match=message):
         train(experiment(tmp_path / "run", make_task(tables), model, method))
     assert not (tmp_path / "run").exists()
+
+
+def test_rows_to_transcribe_name_files_relative_to_their_table_and_bad_ones_are_named(tables: Path) -> None:
+    evaluator: Any = None
+    predictor = TextRowPredictor(evaluator=evaluator, params=None, definition=recordings(tables))
+    assert predictor.read({"audio": "0.wav"}, folder=str(tables)) == str(tables / "0.wav")
+    assert predictor.read({"audio": str(tables / "0.wav")}) == str(tables / "0.wav")
+    with pytest.raises(ValueError, match=r"9\.wav is no file; give the path of a WAV or FLAC file"):
+        predictor.read({"audio": "9.wav"}, folder=str(tables))
 
 
 def test_speech_as_targets_has_no_metrics_of_answers(tables: Path, tmp_path: Path) -> None:

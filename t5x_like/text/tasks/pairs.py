@@ -114,6 +114,16 @@ class PairsTask(FileTask[TextPair]):
         """Samples of the longest recording that a model reads as its input; None for texts."""
         return None
 
+    def input_in(self, inputs: str, folder: str) -> str:
+        """Return the input of a row of a table in a folder; other than texts, paths are relative to it.
+
+        Args:
+          inputs: Input of the row.
+          folder: Folder of the table; empty for the current one.
+        """
+        del folder
+        return inputs
+
     def recording(self, inputs: str) -> Recording | None:
         """Return the recording that an input is the path of; None for texts.
 

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import posixpath
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import PurePath
@@ -10,7 +11,6 @@ from t5x_like.audio.audio_files import decode_audio, read_header
 from t5x_like.audio.audio_options import AudioOptions
 from t5x_like.audio.spoken_text import SpokenText
 from t5x_like.config_class import config_class
-from t5x_like.io.files import as_path
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
 from t5x_like.message_sentences import sentence
@@ -131,7 +131,6 @@ def read_table(file: str, table: SpeechTable, notes: RecordingNotes) -> Iterator
     format = ending_of(file)
     if format not in FORMATS:
         raise ValueError(f"{file} is no table; give a file whose name ends in {', '.join(FORMATS)}")
-    folder = as_path(file).parent
 
     def missing(row: Row) -> str:
         absent = [name for name in table.columns if name not in row.cells]
@@ -147,8 +146,7 @@ def read_table(file: str, table: SpeechTable, notes: RecordingNotes) -> Iterator
         name = text_of(row.cells, table.audio_column)
         if not name.strip():
             raise ValueError(f"column {table.audio_column!r} is empty; it needs the path of an audio file")
-        is_whole = "://" in name or PurePath(name).is_absolute()
-        path = name if is_whole else str(folder / name)
+        path = path_in(name, posixpath.dirname(file))
         text = None if table.text_column is None else text_of(row.cells, table.text_column)
         if text is not None and not text.strip():
             raise ValueError(f"column {table.text_column!r} is empty; it needs the words of {name}")
@@ -166,6 +164,17 @@ def read_table(file: str, table: SpeechTable, notes: RecordingNotes) -> Iterator
 
     rows = read_rows(file, format, delimiter=table.delimiter)
     yield from convert(rows, checked, check=refuse_other_columns)
+
+
+def path_in(name: str, folder: str) -> str:
+    """Return the path of a file that a table names.
+
+    Args:
+      name: Whole path, address in a bucket, or path relative to the table's folder.
+      folder: Folder of the table; empty for the current one.
+    """
+    is_whole = "://" in name or PurePath(name).is_absolute()
+    return name if is_whole else posixpath.join(folder, name)
 
 
 def _kind(warning: str) -> str:

@@ -1,6 +1,7 @@
 """Tasks of recordings and their texts: speech to text, and text to speech."""
 
 import functools
+import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
@@ -29,7 +30,7 @@ from t5x_like.text.tasks.pairs import PairsTask, TextPair
 from t5x_like.text.tasks.row_files import cells_of
 from t5x_like.text.tasks.rows import BadRow, RawRow, convert
 from t5x_like.text.tasks.speech_streams import sequence_stream, spectrogram_frames, waveform_samples
-from t5x_like.text.tasks.speech_table import RecordingNotes, SpeechTable, read_table
+from t5x_like.text.tasks.speech_table import RecordingNotes, SpeechTable, path_in, read_table
 
 
 @config_class
@@ -92,6 +93,11 @@ class SpeechTask(PairsTask):
     def max_samples(self) -> int | None:
         return None if self.writes_speech else waveform_samples(self.table, self.extractor)
 
+    def input_in(self, inputs: str, folder: str) -> str:
+        if self.writes_speech:
+            return inputs
+        return path_in(inputs, folder)
+
     def recording(self, inputs: str) -> Recording | None:
         if self.writes_speech:
             return None
@@ -132,8 +138,7 @@ class SpeechTask(PairsTask):
         assert self.speaker_column is not None, "checked at the start"
         cell = row.row.get(self.speaker_column)
         if isinstance(cell, str) and cell.endswith(".npy"):
-            folder = as_path(row.location.rpartition(":")[0]).parent
-            vector = _read_vector(cell if "://" in cell or cell.startswith("/") else str(folder / cell))
+            vector = _read_vector(path_in(cell, posixpath.dirname(row.location)))
         else:
             try:
                 vector = np.asarray(list_of(cell, "a list of numbers, or the path of an .npy file,"))
