@@ -160,7 +160,7 @@ def test_pretraining_logs_all_losses_and_recognition_starts_from_it(tables: Path
         vocabulary="bytes",
         files=dict.fromkeys(splits, str(tables / "clusters.jsonl")),
         texts=dict.fromkeys(splits, str(tables / "texts.txt")),
-        table=SpeechTable(max_seconds=0.5),
+        table=SpeechTable(text_column=None, max_seconds=0.5),
     )
     model = replace(MODEL, task="speech_pretraining", clusters=ClusterHeadConfig(num_clusters=8))
     train(experiment(tmp_path / "first", task, model, SpeechPretraining(), length=32))

@@ -14,6 +14,8 @@ from t5x_like.text.seqio_bridge.open_seqio_tasks import open_seqio_stream, open_
 from t5x_like.text.seqio_extra import INSTALL, import_of_extra, missing_library
 from t5x_like.text.tasks.foreign_tasks import Definition, ForeignTask
 from t5x_like.text.tasks.mixtures import Mixture
+from t5x_like.text.tasks.speech_pretraining_task import SpeechPretrainingTask
+from t5x_like.text.tasks.speech_task import SpeechTask
 
 if TYPE_CHECKING:
     from types import ModuleType
@@ -248,6 +250,8 @@ def import_modules(modules: Sequence[str]) -> None:
 
 
 def _add_to_seqio(definition: Definition) -> None:
+    if isinstance(definition, SpeechTask | SpeechPretrainingTask):
+        return  # seqio has no recordings
     from t5x_like.text.seqio_bridge.seqio_tasks import SeqioTaskBuilder  # imports TensorFlow
 
     if isinstance(definition, Mixture):

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
@@ -72,7 +72,9 @@ class SpeechPretrainingTask(FileTask[SpokenText]):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.table.text_column is not None:
-            object.__setattr__(self, "table", replace(self.table, text_column=None))
+            raise ValueError(
+                f"task {self.name!r} reads no texts of its recordings; give table=SpeechTable(text_column=None)"
+            )
         if lacking := [split for split in self.files if split not in self.texts]:
             raise ValueError(
                 f"task {self.name!r} has recordings of {', '.join(lacking)} and no texts; give their files by texts"

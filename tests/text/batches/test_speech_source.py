@@ -163,7 +163,7 @@ def unpaired(rows: Path, **fields: object) -> SpeechPretrainingTask:
         vocabulary="bytes",
         files={"train": str(table)},
         texts={"train": str(rows.with_name("texts.txt"))},
-        table=SpeechTable(max_seconds=2.0),
+        table=SpeechTable(text_column=None, max_seconds=2.0),
         **fields,
     )
 
