@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from t5x_like.text.batches.order import key_of, permuted
 from t5x_like.text.objectives.cutting import lay_window, texts_of
 from t5x_like.text.objectives.objective import Example, Lengths, Text
 from t5x_like.text.objectives.random_bits import seeds_of_rows
-from t5x_like.text.tasks.file_task import FileTask
 from t5x_like.text.tasks.speech_pretraining_task import SpeechPretrainingTask
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 
@@ -132,8 +130,7 @@ def open_speech_pretraining(task: SpeechPretrainingTask, config: LoaderConfig) -
     except ValueError as error:
         raise ValueError(f"task {task.name!r}: {error}") from None
     try:
-        text_task: FileTask[Any] = task.text_task
-        texts = load_in_memory(text_task, config.split, max_tokens_in_memory=config.max_tokens_in_memory)
+        texts = load_in_memory(task.text_task, config.split, max_tokens_in_memory=config.max_tokens_in_memory)
     except TooManyTokens:
         raise ValueError(
             f"task {task.name!r} has over {config.max_tokens_in_memory} tokens of texts; raise "

@@ -89,7 +89,7 @@ class SpeechPretrainingTask(FileTask[SpokenText]):
         _ = self.recording_features  # raises where rates differ
 
     @property
-    def text_task(self) -> PretrainingTask:
+    def text_task(self) -> FileTask[Any]:
         """Task of the texts alone."""
         return PretrainingTask(
             name=self.name,
