@@ -15,17 +15,23 @@ class Recording:
     Args:
       path: WAV or FLAC file.
       features: Function from its path to its waveform.
+      min_seconds: Shortest recording.
       max_seconds: Longest recording.
 
     Raises:
-      ValueError: There is no such file, its options refuse it, or it is longer.
+      ValueError: There is no such file, its options refuse it, or it is shorter or longer.
     """
 
-    def __init__(self, path: str, features: SpeechFeatures, *, max_seconds: float) -> None:
+    def __init__(
+        self, path: str, features: SpeechFeatures, *, min_seconds: float, max_seconds: float
+    ) -> None:
         self._path, self._features = path, features
         seconds = read_header(path, features.options).seconds
-        if seconds > max_seconds:
-            raise ValueError(f"{path} has {seconds:.2f} seconds; up to max_seconds={max_seconds:g} are read")
+        if not min_seconds <= seconds <= max_seconds:
+            raise ValueError(
+                f"{path} has {seconds:.2f} seconds; from min_seconds={min_seconds:g} to "
+                f"max_seconds={max_seconds:g} are read"
+            )
         self._num_samples = round(seconds * features.options.sampling_rate)
 
     def __len__(self) -> int:

@@ -41,7 +41,7 @@ class GenerationConfig:
       top_p: Samples from the smallest set of tokens with this probability; ``None`` for all.
       seed: Seed of the draws.
       ctc_weight: Share of CTC in the scores of a text for speech, of models with its head; SpeechT5 decodes by both
-        (Ao et al. 2022, §3.2). 0 for the decoder alone.
+        (Ao et al. 2022, §3.2). The blank is the last id. 0 for the decoder alone.
     """
 
     max_new_tokens: int = 64
@@ -88,7 +88,7 @@ class GenerationConfig:
         if changes.get("num_beams", 1) > 1:
             names.append("temperature")
         if changes.get("temperature", 0) > 0:
-            names.append("num_beams")
+            names += ["num_beams", "ctc_weight"]
         search = {name: default[name] for name in names} | dict(changes)
         if search.get("num_beams", self.num_beams) == 1:
             names.append("length_penalty_alpha")

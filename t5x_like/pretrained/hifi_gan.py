@@ -139,7 +139,7 @@ class HifiGan:
 
     Args:
       config: Sizes.
-      weights: See ``HifiGanConfig.waveforms``.
+      weights: Kernels, biases, ``mean`` and ``scale`` by the names of ``HifiGanConfig.shapes``.
     """
 
     def __init__(self, config: HifiGanConfig, weights: Weights):

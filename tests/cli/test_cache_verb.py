@@ -2,8 +2,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 
 from t5x_like.cli.main import main
+from t5x_like.text.batches.loader import build_loader
+from t5x_like.text.batches.loader_config import LoaderConfig
 from t5x_like.text.cache.reader import CachedExamples
 
 RECIPE = """
@@ -54,6 +57,30 @@ def test_all_splits_of_a_mixtures_tasks_are_cached_and_reported(
     ]
     (example,) = CachedExamples.open(f"caches/fables_{tag}/validation").read(np.array([0]))
     assert bytes(example["tokens"].astype(np.uint8) - 3) == b"The hare."
+
+
+def test_recordings_of_a_speech_task_are_cached_once_and_trained_from_there(
+    tag: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "recipe.gin").write_text(
+        "from __gin__ import dynamic_registration\n"
+        "from t5x_like.text.tasks import speech_task\n"
+        "TASKS = (@speech_task.SpeechTask(),)\n"
+        f"speech_task.SpeechTask:\n    name = 'tones_{tag}'\n    vocabulary = 'bytes'\n"
+        "    num_sentinels = 0\n    files = {'train': 'tones.jsonl'}\n"
+    )
+    soundfile.write("tone.wav", 0.5 * np.sin(np.arange(4_000) / 5), 16_000)
+    (tmp_path / "tones.jsonl").write_text('{"audio": "tone.wav", "text": "beep"}\n')
+    command = ["cache", f"tones_{tag}", "--gin_file=recipe.gin", "--output=caches", "--num_processes=1"]
+    for _ in range(2):  # the second call finds it made
+        assert main(command) == 0
+        assert capsys.readouterr().out == f"caches/tones_{tag}/train: 1 recording (waveform)\n"
+    config = LoaderConfig(
+        mixture=f"tones_{tag}", batch_size=1, inputs_length=8, targets_length=8, pack=False, cache="caches"
+    )
+    assert next(build_loader(config)).declared.example["waveform_lengths"].tolist() == [4_000]
+    assert main([*command, "--num_shards=2"]) == 2
+    assert "--num_shards is for caches of tokens" in capsys.readouterr().err
 
 
 def test_one_split_in_many_shards(tag: str) -> None:

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+from t5x_like.audio.recording import Recording
 from t5x_like.batch import WAVEFORM_LENGTHS, WAVEFORMS
 from t5x_like.inference.beam_search import PowerLengthPenalty
 from t5x_like.inference.ctc_decoding import (
@@ -19,7 +20,8 @@ from t5x_like.inference.ctc_decoding import (
     best_alignment,
     frame_log_probs,
 )
-from t5x_like.inference.generator import continue_prompts
+from t5x_like.inference.generator import GenerationConfig, Generator, continue_prompts
+from t5x_like.model import parameters
 from t5x_like.model.families.family import can_decode
 from t5x_like.model.families.speech_encoder_decoder import (
     CTC,
@@ -29,6 +31,7 @@ from t5x_like.model.families.speech_encoder_decoder import (
 )
 from t5x_like.model.layers.spec_augment import SpecAugmentConfig
 from t5x_like.model.zoo.speecht5 import SpeechT5Config
+from t5x_like.partitioning.mesh import MeshConfig
 
 START, END, BLANK = 2, 2, 4
 LABELS = (0, 1, 3)
@@ -257,6 +260,46 @@ def test_without_weight_it_is_the_decoder_alone() -> None:
     joint, scores = search(0.0, 3)
     np.testing.assert_array_equal(plain, joint)
     np.testing.assert_allclose(scores, wanted, atol=1e-5)
+
+
+class Samples(Recording):
+    """A recording in memory."""
+
+    def __init__(self, samples: np.ndarray) -> None:
+        self._samples = samples
+
+    def __len__(self) -> int:
+        return len(self._samples)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return self._samples.astype(dtype or np.float32)
+
+
+@pytest.mark.parametrize("num_beams", [1, 3])
+def test_a_generator_counts_ctc_and_gives_each_recording_its_text(num_beams: int) -> None:
+    waveforms, mask = speech()
+    graphdef, params = parameters.split(model())
+    mesh = MeshConfig(data=1).build(jax.local_devices()[:1])
+    generator = Generator(graphdef, mesh, is_decoder=False, start_id=START)
+    prompts = [Samples(row[: real.sum()]) for row, real in zip(waveforms, mask, strict=True)]
+    texts = {}
+    for weight in (0.0, 0.9):
+        config = GenerationConfig(max_new_tokens=LIMIT, num_beams=num_beams, ctc_weight=weight)
+        written = generator(params, prompts, config, end_ids=(END,), batch_size=2, limit=waveforms.shape[1])
+        texts[weight] = dict(written)
+    if num_beams == 1:
+        tokens, _ = search(0.9, 1)
+        wanted = {row: [each for each in until_end(tokens[row]) if each != END] for row in range(2)}
+        assert texts[0.9] == wanted
+    assert texts[0.9] != texts[0.0]
+
+
+def test_sampling_counts_no_ctc() -> None:
+    with pytest.raises(ValueError, match=r"sampling .* reads no CTC; leave ctc_weight out"):
+        GenerationConfig(temperature=1.0, ctc_weight=0.3)
+    joint = GenerationConfig(ctc_weight=0.3)
+    assert not joint.is_greedy
+    assert joint.without_effect({"temperature": 1.0})["ctc_weight"] == 0.0
 
 
 def test_inputs_that_end_late_continue_alone() -> None:

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import soundfile
 
+from t5x_like.reports import rendering
 from t5x_like.reports.recordings import played
 
 
@@ -33,6 +34,17 @@ def test_its_spectrogram_has_low_frequencies_at_the_bottom(tone: Path) -> None:
     assert pixels.shape[:2] == (80, 32), "mel filters and frames"
     brightness = pixels[..., :3].sum(axis=(1, 2))
     assert brightness[40:].sum() > brightness[:40].sum()
+
+
+def test_templates_of_both_reports_play_inputs(tone: Path) -> None:
+    for name in ("run_report.html.j2", "evaluation_report.html.j2"):
+        source = (Path(rendering.__file__).with_name("templates") / name).read_text(encoding="utf-8")
+        (cell,) = re.findall(r"{{ (row.input \| played or [^}]+) }}", source)
+        template = rendering._environment().from_string(
+            "{% from 'parts.html.j2' import cut %}{{ " + cell + " }}"
+        )
+        assert "<audio controls" in template.render(row={"input": str(tone)})
+        assert "&lt;p&gt;" in template.render(row={"input": "<p>"})
 
 
 @pytest.mark.parametrize("text", ["a text", "nowhere.wav", 7])

@@ -233,8 +233,22 @@ def test_rows_to_transcribe_name_files_relative_to_their_table_and_bad_ones_are_
     predictor = TextRowPredictor(evaluator=evaluator, params=None, definition=recordings(tables))
     assert predictor.read({"audio": "0.wav"}, folder=str(tables)) == str(tables / "0.wav")
     assert predictor.read({"audio": str(tables / "0.wav")}) == str(tables / "0.wav")
+    soundfile.write(tables / "click.wav", np.full(100, 0.5), 16_000)
+    with pytest.raises(ValueError, match=r"click\.wav has 0\.01 seconds; from min_seconds=0\.1 to"):
+        predictor.read({"audio": "click.wav"}, folder=str(tables))
     with pytest.raises(ValueError, match=r"9\.wav is no file; give the path of a WAV or FLAC file"):
         predictor.read({"audio": "9.wav"}, folder=str(tables))
+
+
+def test_a_model_without_a_head_for_ctc_is_not_decoded_by_it(tables: Path, tmp_path: Path) -> None:
+    task = recordings(tables)
+    generation = GenerationConfig(ctc_weight=0.3)
+    evaluation = TaskEvaluation(
+        mixture=task.name, inputs_length=8, targets_length=8, batch_size=8, generation=generation
+    )
+    method = replace(RECOGNITION, ctc_weight=0.0)
+    with pytest.raises(ValueError, match=r"ctc_weight=0\.3 needs a model with a head for CTC"):
+        train(experiment(tmp_path / "run", task, MODEL, method, evaluations=(evaluation,)))
 
 
 def test_speech_as_targets_has_no_metrics_of_answers(tables: Path, tmp_path: Path) -> None:

@@ -130,7 +130,7 @@ class VectorQuantizer(nnx.Module):
 
 
 class CodebookUse(NamedTuple):
-    """How evenly entries are used.
+    """Use of the entries of codebooks by a batch.
 
     Attributes:
       diversity_loss: Share of all entries that is not used, where an entry counts by the perplexity of the mean

@@ -21,7 +21,8 @@ class LoaderConfig:
     Attributes:
       mixture: Name of a registered task or mixture.
       batch_size: Rows of a batch over all processes.
-      inputs_length: Limit of the encoder's stream. With ``layout="decoder"``, limit of the inputs within the stream.
+      inputs_length: Limit of the encoder's tokens; ignored by models without any, such as those that read speech. With
+        ``layout="decoder"``, limit of the inputs within the stream.
       targets_length: Limit of the decoder's stream; ignored by models without a decoder.
       split: Split of the tasks to read.
       pack: Put several examples into a row if they fit, among a thousand consecutive ones.

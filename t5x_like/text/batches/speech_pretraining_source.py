@@ -67,11 +67,11 @@ class SpeechPretrainingSource(StoredSource[ClusteredRecordings]):
 
     def examples(self, epoch: int, positions: Sequence[int]) -> list[Example]:
         """Return the examples at these positions of an epoch."""
-        places = np.asarray(positions, np.int64)
-        indices = self._ordered(places, epoch, "order").tolist()
+        numbers = np.asarray(positions, np.int64)
+        indices = self._ordered(numbers, epoch, "order").tolist()
         key = key_of(self._seed, self.name, epoch, "corruption")
         texts = [self._text(epoch, position) for position in positions]
-        made = self._maker.make(texts, seeds_of_rows(key, places))
+        made = self._maker.make(texts, seeds_of_rows(key, numbers))
         return [
             example._replace(declared=self._declared(index))
             for example, index in zip(made, indices, strict=True)
@@ -79,8 +79,8 @@ class SpeechPretrainingSource(StoredSource[ClusteredRecordings]):
 
     def _text(self, epoch: int, position: int) -> Text:
         """Return the text next to a recording: the next one of the texts' own epoch."""
-        text_epoch, place = divmod(epoch * len(self._stored) + position, len(self._texts))
-        index = np.array([place])
+        text_epoch, text_position = divmod(epoch * len(self._stored) + position, len(self._texts))
+        index = np.array([text_position])
         if self._shuffle:
             index = permuted(index, len(self._texts), key_of(self._seed, self.name, text_epoch, "texts"))
         spec, ids = self._maker.objective.spec, self._maker.ids

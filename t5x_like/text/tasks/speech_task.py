@@ -101,7 +101,10 @@ class SpeechTask(PairsTask):
     def recording(self, inputs: str) -> Recording | None:
         if self.writes_speech:
             return None
-        return Recording(inputs, self.recording_features, max_seconds=self.table.max_seconds)
+        table = self.table
+        return Recording(
+            inputs, self.recording_features, min_seconds=table.min_seconds, max_seconds=table.max_seconds
+        )
 
     @property
     def declared_streams(self) -> tuple[DataField, ...]:
