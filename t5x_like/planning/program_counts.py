@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import NamedTuple
 
+from t5x_like.model.layers.expert_blocks import rounds_of
 from t5x_like.planning.device_groups import MeshShape, replica_groups, source_target_pairs
 from t5x_like.planning.hlo_program import Computation, HloProgram, Instruction, Shape, parse
 from t5x_like.planning.instruction_costs import bytes_moved, host_bytes, matmul_flops
@@ -99,7 +100,8 @@ class ProgramCounts:
       operations: Every instruction that runs on its own.
       collectives: By kind and axes.
       custom_calls: How often each kernel runs that has no estimate of its own cost in the text.
-      num_open_loops: Loops without a known number of rounds, counted as one round.
+      num_open_loops: Loops without a known number of rounds, counted as one round. Those over blocks of tokens of
+        experts count as if all experts were equally busy.
     """
 
     operations: list[Operation] = field(default_factory=list)
@@ -225,6 +227,8 @@ class _Counter:
         opcode = instruction.opcode
         if opcode == "while":
             rounds = self._program.trip_count(computation, instruction)
+            if rounds is None:
+                rounds = rounds_of(instruction.source_name)
             counts.num_open_loops += rounds is None
             (body,) = instruction.called("body")
             counts.add(self._of(body, times * (1 if rounds is None else rounds), fused_channels))

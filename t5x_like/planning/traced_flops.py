@@ -7,9 +7,13 @@ from typing import Any
 
 import jax
 
+from t5x_like.model.layers.expert_blocks import COMPUTED_AGAIN, rounds_of
+
 
 def traced_flops(function: Callable[..., object], *arguments: object) -> float:
     """Return the FLOPs of all devices together; loops count as often as they run.
+
+    Experts count as if all were equally busy, and without what their backward pass computes again.
 
     Args:
       function: A function that ``jax.jit`` could compile.
@@ -34,7 +38,9 @@ def _flops(jaxpr: Any) -> float:
 
 
 def _flops_of(equation: Any) -> float:
-    name, parameters = equation.primitive.name, equation.params
+    name, parameters, scopes = equation.primitive.name, equation.params, str(equation.source_info.name_stack)
+    if COMPUTED_AGAIN in scopes and "transpose" not in scopes:
+        return 0.0
     if name == "dot_general":
         contracted = parameters["dimension_numbers"][0][0]
         left = equation.invars[0].aval.shape
@@ -47,6 +53,8 @@ def _flops_of(equation: Any) -> float:
     inner = sum(map(_flops, _inner(parameters)))
     if name == "scan":
         return inner * parameters["length"]
+    if name == "while":
+        return inner * (rounds_of(scopes) or 1)
     if name == "shard_map":
         mesh = parameters["mesh"]
         return inner * math.prod(

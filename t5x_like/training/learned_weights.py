@@ -5,6 +5,7 @@ from typing import Any
 from jaxtyping import PyTree
 
 from t5x_like.model import parameters
+from t5x_like.training.expert_balance import ExpertBalance
 from t5x_like.training.state import State, StateLayout
 from t5x_like.training.unfreezing import StagedOptimizer
 
@@ -15,6 +16,9 @@ class LearnedWeights:
     Args:
       plan: Structure of the state, and the optimizer.
       stage: Number of the stage of gradual unfreezing; ignored without stages.
+
+    Attributes:
+      balance: Rule that keeps experts equally busy.
     """
 
     def __init__(self, plan: StateLayout, stage: int) -> None:
@@ -22,6 +26,7 @@ class LearnedWeights:
         self._selection = plan.trained if self._stage is None else plan.stages[self._stage].thawed
         shapes = plan.weights(plan.abstract)
         self._graphdef = parameters.mark_trained(plan.graphdef, shapes, self._selection)
+        self.balance = ExpertBalance.of(plan.graphdef, shapes)
 
     def divide(self, state: State) -> tuple[parameters.Parameters, parameters.Parameters]:
         """Return the weights that the step changes, and all others."""

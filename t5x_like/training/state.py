@@ -13,6 +13,9 @@ from jaxtyping import PyTree
 from t5x_like.model import parameters
 from t5x_like.model.families.family import ModelWithMeasures
 from t5x_like.model.families.segment_memory import Memory, ModelWithMemory
+from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts
+from t5x_like.model.layers.modules import modules_of
+from t5x_like.model.layers.routing_sums import ROUTING_MEASURES
 from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
@@ -274,4 +277,6 @@ def fine_tuning_state(plan: StateLayout, params: Parameters, noise: NoisyTune | 
 
 def _measured(graphdef: nnx.GraphDef, params: Parameters) -> tuple[str, ...]:
     model = parameters.merge(graphdef, params)
-    return model.measured if isinstance(model, ModelWithMeasures) else ()
+    own = model.measured if isinstance(model, ModelWithMeasures) else ()
+    has_experts = any(modules_of(model, MixtureOfExperts))
+    return (*own, *(ROUTING_MEASURES if has_experts else ()))

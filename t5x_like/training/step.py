@@ -81,7 +81,9 @@ def train_step(
             num_parts=num_microbatches,
             num_filled=num_filled,
         )
+        gradients, excess = learning.balance.divide(gradients)
         updates, opt_state = learning.update(gradients, state["opt_state"], trained)
+        updates = learning.balance.update(updates, excess)
         learned: PyTree = optax.apply_updates(trained, updates)
         new_step, params = state["step"] + 1, learning.params(learned, others)
         changed = {"step": new_step, "params": params, "opt_state": opt_state}

@@ -15,7 +15,7 @@ from t5x_like.model.layers.expert_slots import Routes, block_shape
 from t5x_like.model.layers.feed_forward import FeedForward
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.model.layers.router import SigmoidRouter, SoftmaxRouter, route
-from t5x_like.model.layers.router import balance_loss as balance_loss_of
+from t5x_like.model.layers.routing_sums import router_loss
 from t5x_like.model.parameters import axes_of, flatten, merge, split
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import batch_sharding, tree_shardings
@@ -48,7 +48,8 @@ def _layer(**traits):
 
 @jax.jit
 def _run(layer, x, mask=None):
-    return layer(x, mask=mask)
+    y, routing = layer(x, mask=mask)
+    return y, routing.loss
 
 
 def _router(layer, kernel):
@@ -165,6 +166,40 @@ def test_the_losses_are_their_formulas(num_experts_per_token):
     np.testing.assert_allclose(_run(layer, X)[1], expected, rtol=1e-5)
 
 
+def test_loads_are_compared_within_each_row_where_asked():
+    layer = _layer(num_experts_per_token=2, balance_weight=0.25, balance_scope="row")
+    mask = jnp.arange(12)[None] < jnp.asarray([12, 9, 3, 0])[:, None]
+    of_row = _layer(num_experts_per_token=2, balance_weight=0.25)
+    losses = [float(_run(of_row, X[row : row + 1], mask[row : row + 1])[1]) for row in range(4)]
+    expected = np.average(losses, weights=np.asarray(mask).sum(axis=1))
+    np.testing.assert_allclose(_run(layer, X, mask)[1], expected, rtol=1e-6)
+    assert abs(expected - float(_run(of_row, X, mask)[1])) > 1e-3
+
+
+@pytest.mark.parametrize("capacity_factor", [0.5, None])
+def test_statistics_of_routing_are_their_definitions(capacity_factor):
+    layer = _layer(num_experts_per_token=2, capacity_factor=capacity_factor)
+    mask = np.random.default_rng(0).random((4, 12)) < 0.6
+    means = {name: float(total) / max(float(count), 1) for name, (total, count) in _sums(layer, mask).items()}
+    logits = (np.asarray(X) @ np.asarray(layer.router.kernel[...]))[mask]
+    counts = np.bincount(np.argsort(-logits)[:, :2].ravel(), minlength=4)
+    probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
+    entropy = -np.sum(probs * np.log(probs), axis=-1).mean()
+    dropped = 0.0 if capacity_factor is None else _slowly(layer, X, mask)[1] / (2 * mask.sum())
+    expected = {
+        "expert_max_violation": counts.max() / counts.mean() - 1,
+        "router_entropy": entropy,
+        "dropped_choices": dropped,
+    }
+    assert means == pytest.approx(expected, rel=1e-5)
+    assert (dropped > 0) == (capacity_factor is not None)
+    assert all(float(count) == 0 for _, count in _sums(layer, np.zeros_like(mask)).values())
+
+
+def _sums(layer, mask):
+    return layer(X, mask=jnp.asarray(mask))[1].measures
+
+
 def test_padding_is_neither_routed_nor_counted():
     layer = _layer(capacity_factor=0.5, balance_weight=1.0, router_z_weight=1.0)
     mask = jnp.asarray(np.random.default_rng(0).random((4, 12)) < 0.6)
@@ -183,8 +218,8 @@ def test_gradients_are_those_of_plain_autodiff_and_reach_the_router(num_experts_
     graphdef, params = split(_layer(num_experts_per_token=num_experts_per_token, capacity_factor=0.5))
 
     def loss(params, x):
-        y, balance_loss = merge(graphdef, params)(x, mask=jnp.arange(12)[None] < jnp.full((4, 1), 9))
-        return jnp.sum(jnp.sin(y)) + balance_loss
+        y, routing = merge(graphdef, params)(x, mask=jnp.arange(12)[None] < jnp.full((4, 1), 9))
+        return jnp.sum(jnp.sin(y)) + routing.loss
 
     result = jax.jit(jax.grad(loss, argnums=(0, 1)))(params, X)
 
@@ -257,8 +292,8 @@ def test_eight_devices_give_what_one_gives_without_gathering_experts(num_experts
     mask = jnp.asarray(np.random.default_rng(0).random((4, 12)) < 0.9)
 
     def loss(params, x, mask):
-        y, balance_loss = merge(graphdef, params)(x, mask=mask)
-        return jnp.sum(jnp.sin(y)) + balance_loss
+        y, routing = merge(graphdef, params)(x, mask=mask)
+        return jnp.sum(jnp.sin(y)) + routing.loss
 
     gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
     alone = gradients(params, X, mask)
@@ -294,8 +329,8 @@ def test_without_a_capacity_gradients_are_those_of_running_all_experts(router):
     mask = jnp.arange(12)[None] < jnp.full((4, 1), 9)
 
     def loss(params, x):
-        y, balance_loss = merge(graphdef, params)(x, mask=mask)
-        return jnp.sum(jnp.sin(y)) + balance_loss
+        y, routing = merge(graphdef, params)(x, mask=mask)
+        return jnp.sum(jnp.sin(y)) + routing.loss
 
     def plain_loss(params, x):
         layer = merge(graphdef, params)
@@ -305,14 +340,18 @@ def test_without_a_capacity_gradients_are_those_of_running_all_experts(router):
         chosen = jnp.take_along_axis(everywhere, routing.chosen[..., None], axis=2)
         y = jnp.where(mask[..., None], jnp.sum(chosen * routing.gates[..., None], axis=2), 0.0)
         weights = {"balance_weight": 0.01, "router_z_weight": 0.0}
-        return jnp.sum(jnp.sin(y + layer.shared_expert(x))) + balance_loss_of(routing, mask, **weights)
+        return jnp.sum(jnp.sin(y + layer.shared_expert(x))) + router_loss(routing, mask, **weights)
 
     result = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))(params, X)
     expected = jax.jit(jax.value_and_grad(plain_loss, argnums=(0, 1)))(params, X)
+    if isinstance(router, SigmoidRouter):  # its bias learns from choices, and not from the loss
+        np.testing.assert_array_equal(expected[1][0]["correction_bias"], 0.0)
+        layer = merge(graphdef, params)
+        chosen = route(router, layer.router(X), 3, layer.correction_bias[...]).chosen[mask]
+        counts = np.bincount(np.asarray(chosen).ravel(), minlength=4)
+        expected[1][0]["correction_bias"] = jnp.asarray(counts - counts.mean(), jnp.float32)
     jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5), result, expected)
     assert np.abs(result[1][0]["router"]["kernel"]).min() > 1e-6
-    if isinstance(router, SigmoidRouter):
-        np.testing.assert_array_equal(result[1][0]["correction_bias"], 0.0)
 
 
 def test_gradients_of_an_experts_blocks_are_summed_in_float32():
@@ -387,8 +426,8 @@ def test_eight_devices_without_a_capacity_give_what_one_gives_and_move_no_expert
     mask = jnp.asarray(np.random.default_rng(0).random((num_rows, 12)) < 0.9)
 
     def loss(params, x, mask):
-        y, balance_loss = merge(graphdef, params)(x, mask=mask)
-        return jnp.sum(jnp.sin(y)) + balance_loss
+        y, routing = merge(graphdef, params)(x, mask=mask)
+        return jnp.sum(jnp.sin(y)) + routing.loss
 
     gradients = jax.jit(jax.value_and_grad(loss, argnums=(0, 1)))
     alone = gradients(params, x, mask)

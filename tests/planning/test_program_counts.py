@@ -1,11 +1,15 @@
 """Counts of small programs that XLA has compiled for eight devices, against counts by hand."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax.sharding import AxisType, NamedSharding, PartitionSpec
 
+from t5x_like.model import parameters
+from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.planning.chips import chip_of
 from t5x_like.planning.device_groups import MeshShape, replica_groups, source_target_pairs
 from t5x_like.planning.device_program import _refused_peak
@@ -451,3 +455,36 @@ def test_elements_of_a_tuple_are_read_alone():
 def test_devices_have_the_figures_of_their_data_sheet(kind: str, name: str | None):
     chip = chip_of(kind)
     assert (chip and chip.name) == name
+
+
+@pytest.fixture(scope="module")
+def experts() -> tuple[Any, Any]:
+    config = MixtureOfExpertsConfig(
+        mlp_dim=16, activation="gelu", num_experts=4, num_experts_per_token=2, capacity_factor=None
+    )
+    graphdef, params = parameters.split(MixtureOfExperts(config, 8, key=jax.random.key(0)))
+
+    def loss(params: Any, x: jax.Array) -> jax.Array:
+        return jnp.sum(jnp.sin(parameters.merge(graphdef, params)(x)[0]))
+
+    return loss, params
+
+
+# Of each token, two products of 8 * 16 in two experts, and one of 8 * 4 in the router.
+OF_A_TOKEN = 2 * (2 * 2 * 8 * 16 + 8 * 4)
+
+
+def test_traced_experts_count_as_if_equally_busy_and_nothing_twice(experts: tuple[Any, Any]):
+    loss, params = experts
+    x = jnp.ones((16, 64, 8))
+    forward = 16 * 64 * OF_A_TOKEN
+    assert traced_flops(loss, params, x) == forward
+    assert traced_flops(jax.grad(loss, argnums=(0, 1)), params, x) == 3 * forward
+
+
+def test_compiled_experts_count_as_if_equally_busy(experts: tuple[Any, Any]):
+    loss, params = experts
+    x = jnp.ones((16, 64, 8))
+    counts = count(jax.jit(loss).lower(params, x).compile().as_text(), MeshShape(("data",), (1,)))
+    assert counts.flops == 16 * 64 * OF_A_TOKEN
+    assert counts.num_open_loops == 0

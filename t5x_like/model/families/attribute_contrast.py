@@ -70,7 +70,7 @@ class AttributeContrast:
         return Predictions(
             logits=own(logits),
             decoder_output=own(predictions.decoder_output),
-            balance_loss=predictions.balance_loss,
+            routing=predictions.routing,
             extra_losses={"discriminative_loss": ExtraLoss(jnp.sum(losses_B * has_targets_B), self.weight)},
             measures={"attribute_accuracy": Measure(_count(is_right_B), _count(has_targets_B))},
         )

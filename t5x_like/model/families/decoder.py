@@ -129,7 +129,7 @@ class Decoder(PromptContinuation, nnx.Module):
             decoder_output=decoded.output,
             pooled=pooled,
             heads=scores,
-            balance_loss=decoded.balance_loss,
+            routing=decoded.routing,
         )
 
     def start_cache(

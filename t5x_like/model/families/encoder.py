@@ -104,7 +104,7 @@ class Encoder(nnx.Module):
             encoder_output=encoded.output,
             pooled=pooled,
             heads=scores,
-            balance_loss=encoded.balance_loss,
+            routing=encoded.routing,
         )
 
     def start_cache(

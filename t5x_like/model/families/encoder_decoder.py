@@ -18,6 +18,7 @@ from t5x_like.model.layers.embedding import Embedding, Embeddings, EmbeddingsCon
 from t5x_like.model.layers.kv_cache import DecoderCache, keep_inputs, one_beam, reorder
 from t5x_like.model.layers.masks import AttentionMask, real_tokens, segment_mask
 from t5x_like.model.layers.rolling_cache import step_context
+from t5x_like.model.layers.routing_sums import add_routing
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig, StackOutput
 from t5x_like.partitioning.activations import gather_output
@@ -138,7 +139,7 @@ class EncoderDecoder(nnx.Module):
             decoder_output=decoded.output,
             pooled=pooled,
             heads=scores,
-            balance_loss=encoded.balance_loss + decoded.balance_loss,
+            routing=add_routing(encoded.routing, decoded.routing),
         )
 
     def encode(

@@ -123,7 +123,7 @@ class EntityEncoder(nnx.Module):
             encoder_output=output,
             pooled=pooled,
             heads=scores,
-            balance_loss=encoded.balance_loss,
+            routing=encoded.routing,
         )
 
 

@@ -8,6 +8,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from t5x_like.batch import Batch
 from t5x_like.model.families.segment_memory import Memory
 from t5x_like.model.heads import UncomputedLogits
+from t5x_like.model.layers.routing_sums import RoutingSums
 from t5x_like.model.multiple_choice import flatten_choices
 
 # Streams that a family of models reads, and the order in which it reads them. Each class has it as ``family_name``.
@@ -58,7 +59,7 @@ class Predictions(NamedTuple):
       decoder_output: The decoder's output.
       pooled: One vector for each sequence.
       heads: Scores of other heads by name.
-      balance_loss: Load-balancing loss of mixtures of experts.
+      routing: Losses and statistics of the routers of experts.
       memory: Memory for the following batch.
       extra_losses: Further losses by name.
       measures: Further logged means by name; one that ends with ``cross_entropy`` is logged with its perplexity.
@@ -69,7 +70,7 @@ class Predictions(NamedTuple):
     decoder_output: Float[Array, "B L D"] | None = None
     pooled: Float[Array, "B E"] | None = None
     heads: dict[str, Array] | None = None
-    balance_loss: Float[Array, ""] | None = None
+    routing: RoutingSums | None = None
     memory: Memory | None = None
     extra_losses: dict[str, ExtraLoss] | None = None
     measures: dict[str, Measure] | None = None

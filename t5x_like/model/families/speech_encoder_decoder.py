@@ -22,6 +22,7 @@ from t5x_like.model.layers.kv_cache import DecoderCache, keep_inputs, one_beam, 
 from t5x_like.model.layers.masks import AttentionMask, real_tokens, segment_mask
 from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.rolling_cache import step_context
+from t5x_like.model.layers.routing_sums import RoutingSums, add_routing
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.spectrogram_nets import (
     SpectrogramPostnet,
@@ -81,12 +82,12 @@ class EncodedSpeech(NamedTuple):
     Attributes:
       output: Output of the last block.
       segment_ids: 1 where it is real; ``None`` for everywhere.
-      balance_loss: Load-balancing loss of the stack.
+      routing: Sums over routers of the stack; ``None`` without experts.
     """
 
     output: Float[Array, "B M D"]
     segment_ids: Int[Array, "B M"] | None
-    balance_loss: Float[Array, ""]
+    routing: RoutingSums | None
 
 
 class SpeechEncoderDecoder(nnx.Module):
@@ -160,7 +161,7 @@ class SpeechEncoderDecoder(nnx.Module):
         )
         with named_activations.scope("encoder"):
             encoded = self.encoder(self.encoder_norm(x), context, dropout_key=dropout_key)
-        return EncodedSpeech(encoded.output, segment_ids, encoded.balance_loss)
+        return EncodedSpeech(encoded.output, segment_ids, encoded.routing)
 
     def decode(
         self, batch: Batch, encoded: EncodedSpeech, *, dropout_key: Key[Array, ""] | None = None
@@ -208,7 +209,7 @@ class SpeechEncoderDecoder(nnx.Module):
             encoder_output=encoded.output,
             decoder_output=decoded.output,
             heads=heads,
-            balance_loss=encoded.balance_loss + decoded.balance_loss,
+            routing=add_routing(encoded.routing, decoded.routing),
         )
 
     def start_cache(self, encoded: EncodedSpeech, *, max_length: int) -> DecoderCache:

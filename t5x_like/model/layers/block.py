@@ -3,7 +3,6 @@
 from typing import NamedTuple, TypeAlias
 
 import jax
-import jax.numpy as jnp
 from flax import nnx
 from jaxtyping import Array, Float, Key
 
@@ -19,6 +18,7 @@ from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOf
 from t5x_like.model.layers.norm import NormConfig, RMSNormConfig
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets
 from t5x_like.model.layers.residual import NormSlot, Residual
+from t5x_like.model.layers.routing_sums import RoutingSums
 from t5x_like.model.layers.self_attention import AttentionContext, SelfAttention, segments_of
 from t5x_like.model.layers.token_convolution import TokenConvolution, TokenConvolutionConfig
 from t5x_like.model.layers.transient_global import TransientGlobal, TransientGlobalConfig
@@ -73,11 +73,11 @@ class BlockConfig:
 
 
 class BlockOutput(NamedTuple):
-    """Hidden states, updated KV cache, and mixture-of-experts load-balancing loss."""
+    """Hidden states, updated KV cache, and sums of a mixture of experts' router; ``None`` without experts."""
 
     x: Float[Array, "B L D"]
     cache: LayerCache | None
-    balance_loss: Float[Array, ""]
+    routing: RoutingSums | None
 
 
 class Block(nnx.Module):
@@ -130,7 +130,7 @@ class Block(nnx.Module):
           ValueError: A block with a convolution is to read tokens one at a time.
         """
         rate, inputs = self.config.dropout_rate, x
-        new_cache, balance_loss = cache, jnp.zeros(())
+        new_cache, routing = cache, None
 
         def attend(x: Array) -> Array:
             nonlocal new_cache
@@ -142,19 +142,19 @@ class Block(nnx.Module):
             return self._attend_to_encoded(x, context, cache, fold(dropout_key, 2))
 
         def feed(x: Array) -> Array:
-            nonlocal balance_loss
+            nonlocal routing
             dropping = {"dropout_rate": rate, "dropout_key": fold(dropout_key, 4)}
             with named_activations.scope("feed_forward"):
                 if not isinstance(self.feed_forward, MixtureOfExperts):
                     return self.feed_forward(x, **dropping)
-                output, balance_loss = self.feed_forward(x, mask=context.real, **dropping)
+                output, routing = self.feed_forward(x, mask=context.real, **dropping)
                 return output
 
         drop = {site: {"dropout_rate": rate, "dropout_key": fold(dropout_key, site)} for site in (1, 3, 5)}
         if self.config.parallel:
             attention_output = self.self_attention_residual.change(x, attend, **drop[1])
             mlp_output = self.feed_forward_residual.change(x, feed, **drop[5])
-            return BlockOutput(x + attention_output + mlp_output, new_cache, balance_loss)
+            return BlockOutput(x + attention_output + mlp_output, new_cache, routing)
         x = self.self_attention_residual(x, attend, **drop[1])
         if self.cross_attention_residual is not None and (context.encoded is not None or cache is not None):
             x = self.cross_attention_residual(x, attend_to_encoded, **drop[3])
@@ -167,7 +167,7 @@ class Block(nnx.Module):
                 )
             dropping = {"dropout_rate": rate, "dropout_key": fold(dropout_key, 6)}
             x = self.convolution(inputs, x, segments_of(context, (x.shape[0], x.shape[1])), **dropping)
-        return BlockOutput(x, new_cache, balance_loss)
+        return BlockOutput(x, new_cache, routing)
 
     def _attend_to_encoded(
         self, x: Array, context: AttentionContext, cache: LayerCache | None, dropout_key: Array | None

@@ -1,9 +1,11 @@
 """Blocks of tokens through experts: each block is the product of one expert, and all choices have room.
 
 ``jax.lax.ragged_dot`` computes the same. On CPUs it multiplies all rows with all experts (JAX 0.10.2). Here a loop
-runs as many blocks as there are, whatever the shapes have room for.
+runs as many blocks as there are, whatever the shapes have room for. Its name says how many they are about, for counts
+of FLOPs.
 """
 
+import re
 from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
@@ -14,6 +16,24 @@ from jaxtyping import Array, Float, Int, Key
 
 Expert = TypeVar("Expert")
 
+# Name of what the backward pass computes a second time.
+COMPUTED_AGAIN = "computed_again"
+_ROUNDS = re.compile(r"about_(\d+)_rounds")
+
+
+def rounds_of(name: str) -> int | None:
+    """Return how often the loop of a name runs if all experts are equally busy; ``None`` for other loops.
+
+    Args:
+      name: Scopes of the loop, such as "decoder/about_512_rounds/while".
+    """
+    numbers = _ROUNDS.findall(name)
+    return int(numbers[-1]) if numbers else None
+
+
+def _rounds(number: int) -> Any:
+    return jax.named_scope(f"about_{number}_rounds")
+
 
 def map_blocks(
     function: Callable[[Expert, Array, Any], Array],
@@ -22,6 +42,8 @@ def map_blocks(
     expert_of: Int[Array, " N"],
     num_used: Int[Array, ""],
     keys: Key[Array, " N"] | None = None,
+    *,
+    num_expected: int,
 ) -> Float[Array, "N R F"]:
     """Return ``function(expert, block, key)`` of each block, and 0 for blocks that aren't used.
 
@@ -34,6 +56,7 @@ def map_blocks(
       expert_of: Expert of each block.
       num_used: Number of blocks that are used, which are the first.
       keys: Random key of each block; ``None`` for none.
+      num_expected: Number of blocks that are used if all experts are equally busy.
     """
     leaves, tree = jax.tree.flatten(experts)
     is_learned = [jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in leaves]
@@ -45,12 +68,13 @@ def map_blocks(
 
     learned = [leaf for leaf, each in zip(leaves, is_learned, strict=True) if each]
     others = [leaf for leaf, each in zip(leaves, is_learned, strict=True) if not each]
-    return _map(apply, learned, others, x, expert_of, num_used, keys)
+    return _map(apply, num_expected, learned, others, x, expert_of, num_used, keys)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(0,))
+@partial(jax.custom_vjp, nondiff_argnums=(0, 1))
 def _map(
     apply: Callable[..., Array],
+    num_expected: int,
     learned: list[Array],
     others: list[Array],
     x: Array,
@@ -64,15 +88,18 @@ def _map(
 
     shape = jax.eval_shape(of_block, 0)
     empty = jnp.zeros((x.shape[0], *shape.shape), shape.dtype)
-    return jax.lax.fori_loop(0, num_used, lambda n, y: _put(y, of_block(n), n), empty)
+    with _rounds(num_expected):
+        return jax.lax.fori_loop(0, num_used, lambda n, y: _put(y, of_block(n), n), empty)
 
 
-def _map_forward(apply: Callable[..., Array], *arguments: Any) -> tuple[Array, tuple[Any, ...]]:
-    return _map(apply, *arguments), arguments
+def _map_forward(
+    apply: Callable[..., Array], num_expected: int, *arguments: Any
+) -> tuple[Array, tuple[Any, ...]]:
+    return _map(apply, num_expected, *arguments), arguments
 
 
 def _map_backward(
-    apply: Callable[..., Array], arguments: tuple[Any, ...], gradient: Array
+    apply: Callable[..., Array], num_expected: int, arguments: tuple[Any, ...], gradient: Array
 ) -> tuple[Any, ...]:
     learned, others, x, expert_of, num_used, keys = arguments
 
@@ -83,13 +110,15 @@ def _map_backward(
         def of_block(learned: list[Array], block: Array) -> Array:
             return apply(learned, fixed, block, None if keys is None else keys[n])
 
-        _, pull = jax.vjp(of_block, _at(learned, expert), _at(x, n))
+        with jax.named_scope(COMPUTED_AGAIN):
+            _, pull = jax.vjp(of_block, _at(learned, expert), _at(x, n))
         of_expert, of_one = pull(_at(gradient, n))
         sums_of_expert = jax.tree.map(jnp.add, _at(of_learned, expert), of_expert)
         return _put(of_x, of_one, n), _put(of_learned, sums_of_expert, expert)
 
     wide = [jnp.zeros(leaf.shape, jnp.promote_types(leaf.dtype, jnp.float32)) for leaf in learned]
-    of_x, sums = jax.lax.fori_loop(0, num_used, add_block, (jnp.zeros_like(x), wide))
+    with _rounds(num_expected):
+        of_x, sums = jax.lax.fori_loop(0, num_used, add_block, (jnp.zeros_like(x), wide))
     of_learned = [total.astype(leaf.dtype) for total, leaf in zip(sums, learned, strict=True)]
     return of_learned, None, of_x, None, None, None
 

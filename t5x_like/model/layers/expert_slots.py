@@ -135,6 +135,19 @@ def block_shape(num_choices: Any, num_experts: int) -> tuple[int, Any]:
     return size, num_blocks(size)
 
 
+def expected_blocks(size: int, chosen: Int[Array, "1 L P"], share: float) -> int:
+    """Return how many blocks are used if all experts are equally busy; 1 for symbolic numbers of tokens.
+
+    Args:
+      size: Slots of a block.
+      chosen: Experts that each token chose.
+      share: Part of all experts that are here.
+    """
+    if jax.export.is_symbolic_dim(chosen.shape[1]):
+        return 1
+    return max(1, round(chosen.shape[1] * chosen.shape[2] * share / size))
+
+
 def observe_by_token(
     hidden: Float[Array, "B S F"], routes: Routes, shape: tuple[int, ...]
 ) -> Float[Array, "B S F"]:

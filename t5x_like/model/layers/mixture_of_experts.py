@@ -24,12 +24,20 @@ from t5x_like.model.layers.expert_slots import (
     assign_places,
     combine,
     dispatch,
+    expected_blocks,
     observe_by_token,
 )
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
 from t5x_like.model.layers.modules import is_weight
-from t5x_like.model.layers.router import RouterConfig, Routing, SoftmaxRouter, balance_loss, route
+from t5x_like.model.layers.router import RouterConfig, Routing, SoftmaxRouter, route
+from t5x_like.model.layers.routing_sums import (
+    BalanceScope,
+    RoutingSums,
+    excess_as_gradient,
+    router_loss,
+    sum_routing,
+)
 from t5x_like.partitioning.activations import constrain_experts, constrain_rows, map_experts
 
 
@@ -51,6 +59,7 @@ class MixtureOfExpertsConfig:
         slots of a large factor.
       shared_mlp_dim: Inner width of a feed-forward layer that all tokens use besides; ``None`` for none.
       balance_weight: Weight of the load-balancing loss: alpha of Fedus et al. 2021, eq. 4.
+      balance_scope: Tokens over which that loss compares loads: "batch", or each "row" (DeepSeek-V3, eq. 17).
       router_z_weight: Weight of the loss that keeps the router's logits small (Zoph et al. 2022,
         https://arxiv.org/abs/2202.08906, eq. 5; 0.001 there). 0 switches it off.
     """
@@ -65,6 +74,7 @@ class MixtureOfExpertsConfig:
     capacity_factor: float | None = 1.25
     shared_mlp_dim: int | None = None
     balance_weight: float = 0.01
+    balance_scope: BalanceScope = "batch"
     router_z_weight: float = 0.0
 
     def __post_init__(self) -> None:
@@ -109,7 +119,7 @@ class MixtureOfExperts(nnx.Module):
     and no token on later ones. A token without a slot in any expert gets 0 from them. Short rows with many experts need
     a larger ``capacity_factor``, because few tokens spread unevenly. Without one, no token depends on others.
 
-    The correction bias of a ``SigmoidRouter`` gets no gradient, and no rule moves it.
+    The correction bias of a ``SigmoidRouter`` is moved by how busy experts are (see ``ExpertBalance``).
     """
 
     def __init__(
@@ -143,8 +153,8 @@ class MixtureOfExperts(nnx.Module):
         mask: Bool[Array, "B L"] | None = None,
         dropout_rate: float = 0.0,
         dropout_key: Key[Array, ""] | None = None,
-    ) -> tuple[Float[Array, "B L D"], Float[Array, ""]]:
-        """Return outputs and the load-balancing loss.
+    ) -> tuple[Float[Array, "B L D"], RoutingSums]:
+        """Return outputs, and the losses and statistics of the router.
 
         Args:
           x: Inputs of the layer.
@@ -159,20 +169,31 @@ class MixtureOfExperts(nnx.Module):
             logits_BLE = self.router(x.astype(jnp.float32))
         bias = None if self.correction_bias is None else self.correction_bias[...]
         routing = route(config.router, logits_BLE, config.num_experts_per_token, bias)
-        run = self._in_blocks if config.capacity_factor is None else self._in_slots
-        y = run(x, routing, real_BL, dropout_rate, dropout_key)
+        has_slot = None
+        if config.capacity_factor is None:
+            y = self._in_blocks(x, routing, real_BL, dropout_rate, dropout_key)
+        else:
+            y, has_slot = self._in_slots(x, routing, real_BL, dropout_rate, dropout_key)
         if self.shared_expert is not None:
             key = None if dropout_key is None else jax.random.fold_in(dropout_key, config.num_experts)
             y = y + self.shared_expert.narrow(
                 self.shared_expert.widen(x), dropout_rate=dropout_rate, dropout_key=key
             )
-        weights = {"balance_weight": config.balance_weight, "router_z_weight": config.router_z_weight}
-        return y, balance_loss(routing, real_BL, **weights)
+        loss = router_loss(
+            routing,
+            real_BL,
+            balance_weight=config.balance_weight,
+            router_z_weight=config.router_z_weight,
+            scope=config.balance_scope,
+        )
+        if bias is not None and config.router.bias_update_rate:
+            loss = loss + excess_as_gradient(bias, routing, real_BL)
+        return y, sum_routing(routing, real_BL, loss=loss, has_slot=has_slot)
 
     def _in_slots(
         self, x: Array, routing: Routing, real_BL: Array, dropout_rate: float, dropout_key: Array | None
-    ) -> Float[Array, "B L D"]:
-        """Run each row's tokens in so many slots of each expert."""
+    ) -> tuple[Float[Array, "B L D"], Bool[Array, "B L P"]]:
+        """Run each row's tokens in so many slots of each expert; return which choices have one, too."""
         capacity, num_experts = self.config.capacity(x.shape[1]), self.config.num_experts
         routes = assign_places(
             routing.chosen, routing.gates, real_BL, num_experts=num_experts, capacity=capacity
@@ -183,7 +204,7 @@ class MixtureOfExperts(nnx.Module):
         )
         outputs_EBCD = constrain_experts(self._run_slots(inputs_EBCD, routes, dropout_rate, dropout_key))
         outputs_BSD = constrain_rows(jnp.moveaxis(outputs_EBCD, 0, 1).reshape(dispatched_BSD.shape))
-        return combine(outputs_BSD, routes)
+        return combine(outputs_BSD, routes), routes.slots < dispatched_BSD.shape[1]
 
     def _run_slots(
         self, inputs_EBCD: Array, routes: Routes, dropout_rate: float, dropout_key: Key[Array, ""] | None
@@ -201,6 +222,7 @@ class MixtureOfExperts(nnx.Module):
         self, x: Array, routing: Routing, real_BL: Array, dropout_rate: float, dropout_key: Array | None
     ) -> Float[Array, "B L D"]:
         """Run all rows' tokens in as many blocks of each expert as they fill."""
+        config = self.config
 
         def run(experts: FeedForward, first: Array | int, x: Array, *tokens: Array) -> Array:
             num_experts = len(jax.tree.leaves(experts)[0])
@@ -210,8 +232,14 @@ class MixtureOfExperts(nnx.Module):
             blocks = assign_blocks(chosen, gates, is_here, num_experts=num_experts)
             inputs = dispatch(x.reshape(1, -1, x.shape[-1]), blocks.routes)
             inputs = inputs.reshape(blocks.experts.shape[0], -1, x.shape[-1])
+            num_expected = expected_blocks(inputs.shape[1], chosen, num_experts / config.num_experts)
             hidden = map_blocks(
-                lambda expert, block, _: expert.widen(block), experts, inputs, blocks.experts, blocks.num_used
+                lambda expert, block, _: expert.widen(block),
+                experts,
+                inputs,
+                blocks.experts,
+                blocks.num_used,
+                num_expected=num_expected,
             )
             if named_activations.is_recording():
                 flat = hidden.reshape(1, -1, hidden.shape[-1])
@@ -221,7 +249,13 @@ class MixtureOfExperts(nnx.Module):
                 # One draw for an expert, whatever blocks and devices its tokens are on.
                 keys = jax.vmap(partial(jax.random.fold_in, dropout_key))(blocks.experts + first)
             outputs = map_blocks(
-                _narrow(dropout_rate), experts, hidden, blocks.experts, blocks.num_used, keys
+                _narrow(dropout_rate),
+                experts,
+                hidden,
+                blocks.experts,
+                blocks.num_used,
+                keys,
+                num_expected=num_expected,
             )
             return combine(outputs.reshape(1, -1, x.shape[-1]), blocks.routes).reshape(x.shape)
 

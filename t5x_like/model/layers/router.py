@@ -3,11 +3,12 @@
 Letters beyond ``shapes.py``: E experts, P experts that a token chooses, N groups of experts.
 """
 
+import math
 from typing import NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int
+from jaxtyping import Array, Float, Int
 
 from t5x_like.config_class import config_class
 
@@ -32,6 +33,11 @@ class SoftmaxRouter:
     def has_correction_bias(self) -> bool:
         """False: scores alone choose."""
         return False
+
+    @property
+    def bias_update_rate(self) -> float:
+        """0: there is no bias."""
+        return 0.0
 
     def scores(self, logits: Float[Array, "B L E"]) -> Float[Array, "B L E"]:
         """Return the probabilities of all experts."""
@@ -63,14 +69,22 @@ class SigmoidRouter:
       routed_scaling_factor: Multiplies the weights of the experts' outputs.
       n_group: Groups of equally many neighboring experts.
       topk_group: Groups that a token chooses from: those whose two best experts have the highest sum.
+      bias_update_rate: Change of an expert's bias by a step of training: up where it has fewer choices than the fair
+        share, down where it has more (γ; 0.001 in §4.2). 0 leaves it.
     """
 
     norm_topk_prob: bool = True
     routed_scaling_factor: float = 1.0
     n_group: int = 1
     topk_group: int = 1
+    bias_update_rate: float = 0.001
 
     def __post_init__(self) -> None:
+        if not 0 <= self.bias_update_rate < math.inf:
+            raise ValueError(
+                f"bias_update_rate is {self.bias_update_rate:g}; give 0.001, another positive number, or 0 to leave "
+                "the bias as it is"
+            )
         if not 1 <= self.topk_group <= self.n_group:
             raise ValueError(f"topk_group is {self.topk_group}; give 1 to n_group, which is {self.n_group}")
 
@@ -186,24 +200,3 @@ def chosen_indices(scores: Float[Array, "B L E"], num_chosen: int) -> Int[Array,
         chosen.append(best_BL)
         left_BLE = jnp.where(jax.nn.one_hot(best_BL, scores.shape[-1], dtype=bool), -jnp.inf, left_BLE)
     return jnp.stack(chosen, axis=-1)
-
-
-def balance_loss(
-    routing: Routing, real: Bool[Array, "B L"], *, balance_weight: float, router_z_weight: float
-) -> Float[Array, ""]:
-    """Return Switch eq. 4-6, which is least (``balance_weight``) for equally busy experts; counts all P choices.
-
-    Args:
-      routing: Choices of all tokens.
-      real: False for tokens that don't count.
-      balance_weight: Weight of the loss of uneven loads.
-      router_z_weight: Weight of the loss of large logits (Zoph et al. 2022, eq. 5).
-    """
-    num_experts = routing.logits.shape[-1]
-    num_real = jnp.maximum(jnp.sum(real), 1)
-    busy_BLE = jnp.mean(jax.nn.one_hot(routing.chosen, num_experts), axis=2)
-    busy_E = jnp.sum(busy_BLE * real[..., None], axis=(0, 1)) / num_real
-    wanted_E = jnp.sum(routing.shares * real[..., None], axis=(0, 1)) / num_real
-    balance = num_experts * jnp.sum(busy_E * wanted_E)
-    z_BL = jnp.square(jax.nn.logsumexp(routing.logits, axis=-1))
-    return balance_weight * balance + router_z_weight * jnp.sum(z_BL * real) / num_real

@@ -36,6 +36,7 @@ from t5x_like.model.layers.positions import (
     relative_positions_of,
 )
 from t5x_like.model.layers.remat import Remat, with_remat
+from t5x_like.model.layers.routing_sums import RoutingSums, add_routing
 from t5x_like.model.layers.self_attention import AttentionContext, local_length
 from t5x_like.model.layers.sharing import Sharing, share, shared_block
 from t5x_like.model.layers.transient_global import globals_of
@@ -115,12 +116,12 @@ class StackOutput(NamedTuple):
     Attributes:
       output: Output of the last block, normalized.
       layer_caches: Updated caches, while decoding.
-      balance_loss: Sum of the load-balancing losses of all layers.
+      routing: Sums over the routers of all layers; ``None`` without experts.
     """
 
     output: Float[Array, "B L D"]
     layer_caches: tuple[LayerCache, ...] | None
-    balance_loss: Float[Array, ""]
+    routing: RoutingSums | None
 
     def after(self, num_tokens: int) -> "StackOutput":
         """Return the outputs without those of the first tokens, which were virtual."""
@@ -138,7 +139,7 @@ class _Layer(NamedTuple):
 
 class _LayerOutput(NamedTuple):
     own: KeyValueCache | None
-    balance_loss: Array
+    routing: RoutingSums | None
     activations: dict[str, Array]
 
 
@@ -394,7 +395,7 @@ class Stack(nnx.Module):
             output=named_activations.observe_output(x, len(self.config.blocks)),
             layer_caches=caches
             and tuple(cache._replace(own=output.own) for cache, output in zip(caches, outputs, strict=True)),
-            balance_loss=jnp.sum(jnp.concatenate([output.balance_loss for output in outputs])),
+            routing=add_routing(*(jax.tree.map(jnp.sum, output.routing) for output in outputs)),
         )
 
     def _layers(
@@ -456,7 +457,7 @@ class Stack(nnx.Module):
             x = named_activations.observe("layer_outputs", ran.x)
         # Keys and values of the encoder stay: returned from the scan they would be copied at every token.
         own = None if ran.cache is None else ran.cache.own
-        return x, _LayerOutput(own, ran.balance_loss, activations)
+        return x, _LayerOutput(own, ran.routing, activations)
 
 
 def unrolled(model: Model) -> Model:

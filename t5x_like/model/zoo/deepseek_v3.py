@@ -10,6 +10,7 @@ from typing import Any
 from t5x_like.config_class import config_class, refuse_unused
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.latent_attention import LatentAttentionConfig
+from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
 from t5x_like.model.layers.norm import RMSNormConfig
 from t5x_like.model.layers.rotary import Rotary, YarnScaling
 from t5x_like.model.layers.router import SigmoidRouter
@@ -37,6 +38,9 @@ class DeepseekV3Config(SparseDecoderConfig):
     latent attention: ``num_kv_heads`` and ``head_dim`` are left out.
 
     Attributes:
+      router_aux_loss_coef: Weight of the load-balancing loss of each layer, which compares loads within a row (α of
+        eq. 17; 0.0001 in §4.2).
+      router_bias_update_rate: Change of the bias by which experts are chosen (see ``SigmoidRouter``).
       moe_mlp_dim: Inner width of an expert.
       num_shared_experts: Experts that all tokens use besides; 0 for none.
       first_k_dense_replace: Dense layers before those with experts.
@@ -56,6 +60,7 @@ class DeepseekV3Config(SparseDecoderConfig):
     num_experts: int = 256
     num_experts_per_token: int = 8
     router_aux_loss_coef: float = 0.0001
+    router_bias_update_rate: float = 0.001
     moe_mlp_dim: int = 2048
     num_shared_experts: int = 1
     first_k_dense_replace: int = 3
@@ -106,7 +111,13 @@ class DeepseekV3Config(SparseDecoderConfig):
             routed_scaling_factor=self.routed_scaling_factor,
             n_group=self.n_group,
             topk_group=self.topk_group,
+            bias_update_rate=self.router_bias_update_rate,
         )
+
+    @property
+    def experts(self) -> MixtureOfExpertsConfig:
+        """Experts of a sparse layer, whose loss is that of each row."""
+        return replace(super().experts, balance_weight=self.router_aux_loss_coef, balance_scope="row")
 
     @property
     def rotary(self) -> Rotary:

@@ -134,7 +134,7 @@ def total(
       normalizers: Normalizers of the whole batch, from ``normalize``.
       num_tasks: Number of tasks of the mixture, whose losses are logged apart.
       label_loss: Loss of the labels; ``None`` for a batch without labels.
-      label_weight: Factor of the losses of target tokens and labels. It leaves ``balance_loss`` and ``extra_losses``.
+      label_weight: Factor of the losses of target tokens and labels. It leaves those of routers, and ``extra_losses``.
     """
     losses, totals = _measure(predictions, flatten_choices(batch), config, num_tasks, label_loss)
     of_tokens = jnp.sum(losses * weights.reshape(losses.shape)) / normalizers.weights
@@ -157,15 +157,15 @@ def own_total(
     """
     rows = flatten_choices(batch)
     totals = zero_totals(num_tasks)._replace(tokens=_real_tokens(rows), measures=_measures(predictions, rows))
-    if predictions.balance_loss is not None:
-        totals = totals._replace(balance_loss=predictions.balance_loss)
+    if predictions.routing is not None:
+        totals = totals._replace(balance_loss=predictions.routing.loss)
     return _with_others(jnp.zeros(()), predictions, normalizers), totals
 
 
 def _with_others(loss: jax.Array, predictions: Predictions, normalizers: Normalizers) -> jax.Array:
     """Add all losses that are not those of targets and labels."""
-    if predictions.balance_loss is not None:
-        loss = loss + predictions.balance_loss / normalizers.parts
+    if predictions.routing is not None:
+        loss = loss + predictions.routing.loss / normalizers.parts
     for extra in (predictions.extra_losses or {}).values():
         divisor = extra.divisor
         if divisor is None:
@@ -235,8 +235,8 @@ def _measure(
             sequence_correct=jnp.sum(of_sequences.correct),
             sequences=jnp.sum(of_sequences.labeled),
         )
-    if predictions.balance_loss is not None:
-        totals = totals._replace(balance_loss=predictions.balance_loss)
+    if predictions.routing is not None:
+        totals = totals._replace(balance_loss=predictions.routing.loss)
     return losses, totals
 
 
@@ -258,10 +258,12 @@ def _token_logits(predictions: Predictions, batch: Batch) -> jax.Array | Uncompu
 
 
 def _measures(predictions: Predictions, batch: Batch) -> dict[str, Measure]:
-    """Return the model's own measures, and the means of its extra losses."""
+    """Return the means of routers, the model's own measures, and the means of its extra losses."""
     losses = (predictions.extra_losses or {}).items()
     real = _real_targets(batch)
+    routing = predictions.routing
     return {
+        **({} if routing is None else {name: Measure(*pair) for name, pair in routing.measures.items()}),
         **(predictions.measures or {}),
         **{
             name: Measure(extra.total, real if extra.count is None else extra.count) for name, extra in losses

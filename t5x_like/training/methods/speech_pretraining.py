@@ -25,6 +25,7 @@ from t5x_like.model.families.speech_encoder_decoder import (
     EncodedSpeech,
 )
 from t5x_like.model.layers.dropout import fold
+from t5x_like.model.layers.routing_sums import add_routing
 from t5x_like.model.layers.spec_augment import draw_spans
 from t5x_like.model.layers.vector_quantizer import GumbelTemperature
 from t5x_like.model.layers.waveform_encoder import WaveformEncoderConfig
@@ -137,11 +138,10 @@ class SpeechPretraining(TrainingMethod):
         assert isinstance(model, SpeechPretrainingModel)
         speech = self._speech(model, Batch(declared=batch.declared), context)
         text = self._text(model, batch._replace(declared=None), context)
-        balance_losses = [each.balance_loss for each in (speech, text) if each.balance_loss is not None]
         return text._replace(
             extra_losses={**(speech.extra_losses or {}), **(text.extra_losses or {})},
             measures={**(speech.measures or {}), **(text.measures or {})},
-            balance_loss=sum(balance_losses, jnp.zeros(())),
+            routing=add_routing(speech.routing, text.routing),
         )
 
     def _speech(self, model: SpeechPretrainingModel, batch: Batch, context: LossContext) -> Predictions:

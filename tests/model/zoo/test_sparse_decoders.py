@@ -208,7 +208,7 @@ def test_the_balance_loss_is_counted_as_transformers_does() -> None:
     ids = jax.random.randint(jax.random.key(1), (2, 30), 0, 8)
     batch = Batch(decoder_input_tokens=ids, decoder_segment_ids=jnp.ones_like(ids))
     with named_activations.record(("decoder/feed_forward/inputs",)) as captured:
-        loss = model(batch).balance_loss
+        loss = model(batch).routing.loss
     router = model.decoder.layers["0"].feed_forward.router.kernel[0]
     logits = np.asarray(captured["decoder/feed_forward/inputs"][0] @ router).reshape(-1, 4)
     probs = np.exp(logits) / np.exp(logits).sum(-1, keepdims=True)
