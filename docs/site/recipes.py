@@ -48,6 +48,7 @@ TITLES = {
     "llama": "LLaMA",
     "llama2": "Llama 2",
     "llama3": "Llama 3",
+    "olmoe": "OLMoE",
     "flan": "FLAN",
     "glm_orig": "GLM",
     "transfo_xl": "Transformer-XL",

@@ -4,7 +4,8 @@ import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple, TypeAlias
 
-from t5x_like.model.parameters import ModelConfig, abstract, count, flatten, is_constant, unflatten
+from t5x_like.model.layers.mixture_of_experts import parameters_text
+from t5x_like.model.parameters import ModelConfig, abstract, count, flatten, is_constant, merge, unflatten
 from t5x_like.nested_values import one_or_several
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.partitioning.shard import sharding_notes, tree_shardings
@@ -41,7 +42,7 @@ def weight_table(config: ModelConfig, mesh: Any = None) -> str:
       config: Model configuration.
       mesh: A ``Mesh`` or ``AbstractMesh``; adds the shard of each weight that one of its devices holds.
     """
-    _, shapes, axes = abstract(config)
+    graphdef, shapes, axes = abstract(config)
     names, weights = flatten(axes), flatten(shapes)
     shardings = {} if mesh is None else flatten(tree_shardings(axes, shapes, mesh))
     weights_by_path = {}
@@ -50,7 +51,8 @@ def weight_table(config: ModelConfig, mesh: Any = None) -> str:
         part = shardings[path].shard_shape(weight.shape) if shardings else weight.shape
         weights_by_path[path] = TableWeight(weight.shape, names[path], tuple(cut), part, is_constant(weight))
     size = sum(math.prod(weight.shape) for weight in weights_by_path.values())
-    lines = [f"{type(config).__name__}: {count(shapes):,} parameters, {_size(size)} in float32"]
+    sizes = parameters_text(merge(graphdef, shapes), count(shapes))
+    lines = [f"{type(config).__name__}: {sizes}, {_size(size)} in float32"]
     if mesh is not None:
         sizes = " × ".join(f"{axis} {size}" for axis, size in shown_sizes(mesh.shape).items())
         held = _size(sum(math.prod(weight.part) for weight in weights_by_path.values()))

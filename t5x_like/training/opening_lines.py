@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from jax.sharding import Mesh
 
 from t5x_like.model import parameters
+from t5x_like.model.layers.mixture_of_experts import parameters_text
 from t5x_like.partitioning.mesh import shown_sizes
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.run_record import unrecorded_fields
@@ -64,6 +65,7 @@ def opening_lines(
       epochs: How often the run reads each corpus.
     """
     num_trained, num_frozen = (parameters.count(plan.abstract[name]) for name in ("params", "frozen"))
+    model = parameters.merge(plan.graphdef, plan.weights(plan.abstract))
     frozen = f", of which {num_trained:,} are trained," if num_frozen else ""
     total_steps = experiment.run.total_steps
     steps = f"{experiment.start.description}, {total_steps} steps in all"
@@ -78,7 +80,7 @@ def opening_lines(
     return "\n".join(
         [
             f"{experiment.run.model_dir}: {steps}",
-            f"{num_trained + num_frozen:,} parameters{frozen} on {devices}",
+            f"{parameters_text(model, num_trained + num_frozen)}{frozen} on {devices}",
             *thawing_lines(plan),
             *record_lines(experiment),
             *epoch_lines(epochs),

@@ -35,12 +35,13 @@ TOKENS: dict[str, tuple[float, float, float]] = {
     f"gpt3/pretrain.gin SIZE={size}": (0.375 * _BILLION, 260 * _BILLION, 300 * _BILLION)
     for size in ("125m", "350m", "760m", "1_3b", "2_7b", "6_7b", "13b", "175b")
 }
-# Tokens of the whole run: LLaMA's table 2, Llama 2's table 1, the model card of Llama 3 8B and 70B.
+# Tokens of the whole run: LLaMA's table 2, Llama 2's table 1, the model card of Llama 3 8B and 70B, OLMoE's section 2.
 TOKENS_IN_ALL = {
     **{f"llama/pretrain.gin SIZE={size}": 1000 * _BILLION for size in ("7b", "13b")},
     **{f"llama/pretrain.gin SIZE={size}": 1400 * _BILLION for size in ("30b", "65b")},
     **{f"llama2/pretrain.gin SIZE={size}": 2000 * _BILLION for size in ("7b", "13b", "34b", "70b")},
     **{f"llama3/pretrain_{size}.gin": 15_000 * _BILLION for size in ("8b", "70b")},
+    "olmoe/pretrain.gin": 5_100 * _BILLION,
 }
 _NUM_ROWS = 4
 _MAX_LENGTH = 512  # longer rows take minutes on a CPU
@@ -85,7 +86,7 @@ def test_the_computation_is_six_flops_of_each_parameter_and_token() -> None:
     counted = read_json(ROOT / "benchmarks" / "results" / "recipe_flops.json")["recipes"]
     ratios = {}
     for name in (name for name in PRETRAINING if "/pretrain" in name):
-        if name.startswith(("albert/", "elmo/", "switch_transformer/")):
+        if name.startswith(("albert/", "elmo/", "switch_transformer/", "olmoe/")):
             continue  # weights of all layers are one; a step scores a sample of words; a token reads one expert
         train = built(name).data.train
         tokens = counted[name]["rows"] * (train.inputs_length + train.targets_length)

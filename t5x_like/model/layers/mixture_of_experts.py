@@ -29,7 +29,7 @@ from t5x_like.model.layers.expert_slots import (
 )
 from t5x_like.model.layers.feed_forward import Activation, FeedForward, FeedForwardConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear
-from t5x_like.model.layers.modules import is_weight
+from t5x_like.model.layers.modules import is_weight, modules_of
 from t5x_like.model.layers.router import RouterConfig, Routing, SoftmaxRouter, route
 from t5x_like.model.layers.routing_sums import (
     BalanceScope,
@@ -263,6 +263,31 @@ class MixtureOfExperts(nnx.Module):
         if named_activations.is_recording():  # captured activations can't leave a program of one device
             return run(self.experts, 0, *tokens)
         return map_experts(run, self.experts, *tokens)
+
+
+def num_unused(model: Any) -> int:
+    """Return the number of parameters that one token doesn't use: those of experts that it doesn't choose.
+
+    Args:
+      model: A model, or its shapes.
+    """
+    total = 0
+    for _, layer in modules_of(model, MixtureOfExperts):
+        size = sum(leaf.size for leaf in jax.tree.leaves(nnx.state(layer.experts)))
+        num_experts, num_chosen = layer.config.num_experts, layer.config.num_experts_per_token
+        total += size // num_experts * (num_experts - num_chosen)
+    return total
+
+
+def parameters_text(model: Any, count: int) -> str:
+    """Return a number of parameters, with that of the parameters that a token uses where they are fewer.
+
+    Args:
+      model: A model, or its shapes.
+      count: Number of its parameters.
+    """
+    unused = num_unused(model)
+    return f"{count:,} parameters" + (f" ({count - unused:,} for a token)" if unused else "")
 
 
 def _narrow(dropout_rate: float) -> Any:
