@@ -16,6 +16,11 @@ from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
 from t5x_like.model.families.attribute_contrast import MEASURES, TAKE_ONE, AttributeContrast
 from t5x_like.model.families.family import FamilyName, Predictions, PromptContinuation, as_decoder_batch
+from t5x_like.model.families.multi_token_prediction import (
+    WITHOUT_VIRTUAL_TOKENS,
+    MultiTokenConfig,
+    MultiTokenPrediction,
+)
 from t5x_like.model.families.virtual_tokens import prepend, virtual_ids, with_virtual_tokens
 from t5x_like.model.heads import HEADS_SITE, Heads, HeadsConfig, candidate_scores, whole_logits
 from t5x_like.model.layers.dropout import fold
@@ -23,6 +28,7 @@ from t5x_like.model.layers.embedding import Embeddings, EmbeddingsConfig
 from t5x_like.model.layers.kv_cache import DecoderCache, arrange_right, keep_inputs, one_beam, reorder
 from t5x_like.model.layers.masks import AttentionMask, causal_mask, combine_masks, prefix_mask, real_tokens
 from t5x_like.model.layers.rolling_cache import rolling_context
+from t5x_like.model.layers.routing_sums import add_routing
 from t5x_like.model.layers.self_attention import AttentionContext
 from t5x_like.model.layers.stack import Stack, StackConfig
 
@@ -37,6 +43,7 @@ class DecoderConfig:
       heads: Heads on the stack's output.
       reads_prefixes: Prompts are prefixes, whose tokens all attend to each other. Relative positions then distinguish
         earlier from later keys.
+      multi_token: Tokens after the next one that training predicts, too; ``None`` for none.
       compute_dtype: Type of activations. Weights are float32.
     """
 
@@ -44,6 +51,7 @@ class DecoderConfig:
     stack: StackConfig
     heads: HeadsConfig
     reads_prefixes: bool = False
+    multi_token: MultiTokenConfig | None = None
     compute_dtype: Literal["float32", "bfloat16"] = "float32"
 
     def build(self, key: Key[Array, ""]) -> "Decoder":
@@ -69,12 +77,15 @@ class Decoder(PromptContinuation, nnx.Module):
         self.decoder = Stack(config.stack, key=stack_key)
         self.heads = Heads(config.heads, config.embeddings, model_dim, key=heads_key, init=init)
         self.contrast: AttributeContrast | None = None
+        further, further_key = config.multi_token, jax.random.fold_in(key, 3)
+        self.multi_token = further and MultiTokenPrediction(further, key=further_key)
         self.config = config
 
     @property
     def measured(self) -> tuple[str, ...]:
         """Names of losses and means that are logged next to the language model's loss."""
-        return () if self.contrast is None else MEASURES
+        further = () if self.multi_token is None else self.multi_token.measured
+        return further if self.contrast is None else MEASURES
 
     def __call__(self, batch: Batch, *, dropout_key: Key[Array, ""] | None = None) -> Predictions:
         """Return scores of the token after every position, and of pooled sequences."""
@@ -124,13 +135,29 @@ class Decoder(PromptContinuation, nnx.Module):
                 {"cloze": candidate_scores(whole_logits(logits), decoder_batch.target_tokens, in_blank)},
                 None,
             )
-        return Predictions(
+        predictions = Predictions(
             logits=logits,
             decoder_output=decoded.output,
             pooled=pooled,
             heads=scores,
             routing=decoded.routing,
         )
+        if self.multi_token is None or decoder_batch.target_tokens is None:
+            return predictions
+        if num_virtual or self.contrast is not None:
+            raise ValueError(WITHOUT_VIRTUAL_TOKENS)
+        lm_head = self.heads.lm_head
+        assert lm_head is not None, "further tokens are scored by the output layer"
+        further = self.multi_token(
+            decoded.output,
+            decoder_batch,
+            context,
+            embed=lambda tokens: self._embed(tokens, batch.decoder_positions, None),
+            logits_of=lambda states: lm_head.logits(states, self.embedding.tokens),
+            dropout_key=dropout_key,
+        )
+        routing = add_routing(decoded.routing, further.routing)
+        return predictions._replace(extra_losses=further.losses, routing=routing)
 
     def start_cache(
         self,

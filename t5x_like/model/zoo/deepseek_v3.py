@@ -1,6 +1,6 @@
 """DeepSeek-V3 (DeepSeek-AI 2024, https://arxiv.org/abs/2412.19437): latent attention, and grouped sigmoid routing.
 
-Predicting several tokens (§2.2) is another objective, whose weights are left out as transformers does.
+Weights that predict several tokens (§2.2) are neither read nor written, as in transformers; runs may train some.
 """
 
 from collections.abc import Mapping
@@ -8,6 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from t5x_like.config_class import config_class, refuse_unused
+from t5x_like.model.families.decoder import DecoderConfig
+from t5x_like.model.families.multi_token_prediction import MultiTokenConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.latent_attention import LatentAttentionConfig
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExpertsConfig
@@ -55,6 +57,9 @@ class DeepseekV3Config(SparseDecoderConfig):
       v_head_dim: Width of a head's values.
       rope_interleave: Rotated pairs are neighboring dimensions.
       attention_bias: Adds a bias to the projections from and to hidden states.
+      num_nextn_predict_layers: Tokens after the next one that training predicts, too, each by a block of its own
+        (§2.2). They are neither read nor written, as in transformers.
+      mtp_loss_weight: Weight of their loss (λ of eq. 25).
     """
 
     num_experts: int = 256
@@ -75,6 +80,8 @@ class DeepseekV3Config(SparseDecoderConfig):
     v_head_dim: int = 128
     rope_interleave: bool = True
     attention_bias: bool = False
+    num_nextn_predict_layers: int = 0
+    mtp_loss_weight: float = 0.3
     max_position_embeddings: int = 4096
 
     def __post_init__(self) -> None:
@@ -86,6 +93,13 @@ class DeepseekV3Config(SparseDecoderConfig):
             raise ValueError(
                 f"first_k_dense_replace={self.first_k_dense_replace} leaves no sparse layer among {self.num_layers}; "
                 "lower it"
+            )
+        if not self.num_nextn_predict_layers:
+            refuse_unused(self, "mtp_loss_weight", because="num_nextn_predict_layers=0")
+        elif self.task != "causal_lm":
+            raise ValueError(
+                f"num_nextn_predict_layers={self.num_nextn_predict_layers} predicts tokens, and the task is "
+                f"{self.task}; give 0"
             )
         super().__post_init__()
 
@@ -151,6 +165,19 @@ class DeepseekV3Config(SparseDecoderConfig):
             bias=self.attention_bias,
             norm=_LATENT_NORM,
         )
+
+    @property
+    def decoder(self) -> DecoderConfig:
+        """Configuration of the family's model."""
+        if not self.num_nextn_predict_layers:
+            return super().decoder
+        further = MultiTokenConfig(
+            num_tokens=self.num_nextn_predict_layers,
+            weight=self.mtp_loss_weight,
+            stack=replace(self.stack, blocks=(self.block(self.num_layers),)),
+            norm=self.norm,
+        )
+        return replace(super().decoder, multi_token=further)
 
     def block(self, layer: int) -> BlockConfig:
         """Return the block of ``layer``."""
