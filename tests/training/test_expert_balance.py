@@ -68,8 +68,8 @@ class Steps:
         self.plan = plan_state(model, optimizer, MeshConfig().build(jax.devices()[:1]), num_tasks=1)
         step = jax.jit(train_step(self.plan, Supervised(), seed=1, **options))
         self.states = [new_state(self.plan, model, seed=0)]
-        for number in range(num_steps):
-            self.states.append(step(self.states[-1], batch(number)))
+        for index in range(num_steps):
+            self.states.append(step(self.states[-1], batch(index)))
 
     def biases(self, step: int) -> np.ndarray:
         return np.asarray(parameters.flatten(self.states[step]["params"])[BIAS])[0]

@@ -1,4 +1,4 @@
-"""What routers add to the loss, and what is logged of them, summed over layers with experts.
+"""Losses and logged statistics of routers, summed over layers with experts.
 
 Letters beyond ``shapes.py``: E experts, P experts that a token chooses.
 """
