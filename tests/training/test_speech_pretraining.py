@@ -262,7 +262,7 @@ def test_what_the_encoder_reads_of_hidden_frames_is_not_the_recording(model) -> 
 def test_a_share_of_the_encoders_output_is_quantized(model, rate: float) -> None:
     x = jax.random.normal(jax.random.key(1), (3, 40, 8))
     real = (jnp.arange(40)[None] < jnp.array([40, 20, 10])[:, None]).astype(jnp.int32)
-    encoded = EncodedSpeech(x, real, jnp.zeros(()))
+    encoded = EncodedSpeech(x, real, None)
     mixed, _ = model.mix(encoded, rate=rate, temperature=0.5, key=jax.random.key(2), has_noise=False)
     is_changed = np.any(np.asarray(mixed.output) != np.asarray(x), axis=-1)
     np.testing.assert_array_equal(is_changed.sum(axis=1), np.array([40, 20, 10]) * rate)

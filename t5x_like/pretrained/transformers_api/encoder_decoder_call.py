@@ -2,7 +2,6 @@
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 from jaxtyping import PyTree
 
@@ -149,7 +148,7 @@ def compute(model: Any, config: CommonConfig, inputs: dict[str, PyTree]) -> dict
     )
     if "encoded" in inputs:
         states = inputs["encoded"].astype(config.compute_dtype)
-        encoded = StackOutput(states, None, jnp.zeros(()))
+        encoded = StackOutput(states, None, routing=None)
         predictions = model.decode(batch, encoded)
     else:
         predictions = model(batch)

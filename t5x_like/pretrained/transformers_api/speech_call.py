@@ -171,7 +171,7 @@ def compute(model: SpeechEncoderDecoder, config: SpeechT5Config, inputs: dict[st
     is_guided = has_loss and config.writes_speech and config.guided_attention is not None
     if "encoded" in inputs:
         states = inputs["encoded"].astype(config.compute_dtype)
-        encoded = EncodedSpeech(states, inputs.get("segment_ids"), jnp.zeros(()))
+        encoded = EncodedSpeech(states, inputs.get("segment_ids"), routing=None)
     else:
         encoded = model.encode(batch)
     with record((_ATTENTION,) if is_guided else ()) as captured:
