@@ -79,7 +79,7 @@ class ArrayStore:
             if arguments
             else {}
         )
-        return {name: arrays[name] if name in arrays else _empty(leaf) for name, leaf in wanted.items()}
+        return {name: arrays[name] if name in arrays else zeros_like(leaf) for name, leaf in wanted.items()}
 
     def read_to_host(self, directory: epath.Path, name: str, like: PyTree) -> np.ndarray:
         """Read one array into host memory.
@@ -125,5 +125,6 @@ def _sharding(leaf: object) -> Sharding:
     return getattr(leaf, "sharding", None) or SingleDeviceSharding(jax.local_devices()[0])
 
 
-def _empty(leaf: jax.Array | jax.ShapeDtypeStruct) -> jax.Array:
+def zeros_like(leaf: Any) -> jax.Array:
+    """Return zeros on the devices of an array or its shape."""
     return jnp.zeros(leaf.shape, leaf.dtype, device=_sharding(leaf))

@@ -20,7 +20,7 @@ import numpy as np
 from etils import epath
 from jaxtyping import PyTree
 
-from t5x_like.checkpoints.arrays import ArrayStore
+from t5x_like.checkpoints.arrays import ArrayStore, zeros_like
 from t5x_like.checkpoints.manifest import write_manifest, write_through
 from t5x_like.checkpoints.state_names import describe, name_leaves, refill, refuse_differences
 from t5x_like.checkpoints.steps import (
@@ -38,6 +38,9 @@ from t5x_like.checkpoints.steps import (
 from t5x_like.io.files import PathLike, read_json, write_json, write_text
 from t5x_like.model.lazy_array import Index, LazyArray
 from t5x_like.weight_patterns import earlier_path
+
+# Path of sums that are logged. Those that a version adds begin at 0 where an earlier one saved the step.
+_SUMS = "totals/measures/"
 
 
 class RestoredCheckpoint(NamedTuple):
@@ -260,12 +263,17 @@ class Checkpoints:
 
     def _read(self, step: int, wanted: dict[str, object], only: str = "") -> dict[str, jax.Array]:
         saved_names = self._saved_names(step, wanted, only)
-        saved = {saved_names[name]: leaf for name, leaf in wanted.items()}
+        saved = {own: wanted[name] for name, own in saved_names.items()}
         arrays = self._store.read(self.directory / str(step) / "state", saved)
-        return {name: arrays[saved_names[name]] for name in wanted}
+        return {
+            name: arrays[saved_names[name]] if name in saved_names else zeros_like(leaf)
+            for name, leaf in wanted.items()
+        }
 
     def _saved_names(self, step: int, wanted: dict[str, Any], only: str) -> dict[str, str]:
         """Return the names under which a step has the wanted arrays; earlier versions had others for some.
+
+        Sums to log are left out if an earlier version saved none.
 
         Raises:
           ValueError: The step has other arrays than these.
@@ -276,6 +284,7 @@ class Checkpoints:
         names = {name: earlier_path(name) for name in wanted.keys() - saved.keys()}
         names = {name: earlier for name, earlier in names.items() if earlier in saved}
         saved |= {name: saved.pop(earlier) for name, earlier in names.items()}
+        wanted = {name: leaf for name, leaf in wanted.items() if name in saved or not name.startswith(_SUMS)}
         refuse_differences(saved, describe(wanted), where=f"the checkpoint {directory}")
         return {name: names.get(name, name) for name in wanted}
 

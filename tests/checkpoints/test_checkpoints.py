@@ -215,3 +215,14 @@ def test_an_output_layer_of_another_size_is_refused_by_its_present_name(tmp_path
         other["params"]["heads"]["lm_head"]["bias"] = jnp.ones(9)
         with pytest.raises(ValueError, match=r"params/heads/lm_head/bias has shape \(8,\), needed \(9,\)"):
             checkpoints.restore(_like(other))
+
+
+def test_sums_that_an_earlier_version_did_not_log_begin_at_zero(tmp_path):
+    sums = {"loss": jnp.float32(3), "measures": {"router_entropy": {"total": jnp.float32(2)}}}
+    with Checkpoints(tmp_path) as checkpoints:
+        checkpoints.save(1, {"totals": {**sums, "measures": {}}})
+        restored = checkpoints.restore(_like({"totals": sums})).state
+        with pytest.raises(ValueError, match=r"totals/z_loss float32\(\) is missing"):
+            checkpoints.restore(_like({"totals": {**sums, "z_loss": jnp.float32(1)}}))
+    assert restored["totals"]["measures"] == {"router_entropy": {"total": 0}}
+    assert restored["totals"]["loss"] == 3
