@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from t5x_like.optimizers.muon import Muon
     from t5x_like.optimizers.optimizers import Adafactor, AdamW
     from t5x_like.optimizers.parameter_groups import LayerDecay
+    from t5x_like.optimizers.schedule_free import ScheduleFreeAdamW
     from t5x_like.optimizers.schedules import (
         Constant,
         Factors,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
         SlantedTriangular,
         WarmupStableDecay,
     )
+    from t5x_like.optimizers.stable_adamw import StableAdamW
     from t5x_like.partitioning.mesh import MeshConfig
     from t5x_like.pretrained.checkpoint import Checkpoint
     from t5x_like.pretrained.initial_weights import CheckpointModel
@@ -148,9 +150,11 @@ _MODULES = {
     "PromptTuning": "model.adapters",
     "RunConfig": "training.run_config",
     "RunProgress": "training.hooks",
+    "ScheduleFreeAdamW": "optimizers.schedule_free",
     "SentenceEmbedding": "pretrained.sentence_transformers",
     "SlantedTriangular": "optimizers.schedules",
     "SpanCorruption": "text.objectives.span_corruption",
+    "StableAdamW": "optimizers.stable_adamw",
     "Supervised": "training.methods.supervised",
     "T5Config": "model.zoo.t5",
     "TaskEvaluation": "evaluation.evaluator",
@@ -230,9 +234,11 @@ __all__ = [
     "PromptTuning",
     "RunConfig",
     "RunProgress",
+    "ScheduleFreeAdamW",
     "SentenceEmbedding",
     "SlantedTriangular",
     "SpanCorruption",
+    "StableAdamW",
     "Supervised",
     "T5Config",
     "TaskEvaluation",

@@ -27,6 +27,7 @@ from t5x_like.optimizers.adagrad import Adagrad
 from t5x_like.optimizers.lamb import Lamb
 from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
+from t5x_like.optimizers.schedule_free import ScheduleFreeAdamW, gradient_weights
 from t5x_like.optimizers.schedules import (
     Constant,
     Factors,
@@ -38,6 +39,7 @@ from t5x_like.optimizers.schedules import (
     WarmupStableDecay,
 )
 from t5x_like.optimizers.sgd import Sgd
+from t5x_like.optimizers.stable_adamw import StableAdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.initial_weights import CheckpointModel
 from t5x_like.pretrained.model_config import write_model_config
@@ -102,7 +104,9 @@ def updates_of(optimizer):
     state, seen = rule.init(params), []
     for step in range(3):
         draws = np.random.default_rng(step + 1).normal(size=KERNEL.shape)
-        gradients = {"encoder": {"layers": {"kernel": jnp.asarray(4.0**step * draws, jnp.float32)}}}
+        draws = {"encoder": {"layers": {"kernel": jnp.asarray(4.0**step * draws, jnp.float32)}}}
+        moved = jax.tree.map(jnp.subtract, gradient_weights(rule, state, params), params)
+        gradients = jax.tree.map(jnp.add, draws, moved)
         updates, state = rule.update(gradients, state, params)
         params = optax.apply_updates(params, updates)
         seen += jax.tree.leaves(updates)
@@ -114,7 +118,9 @@ def is_switch(field):
     return isinstance(field.default, bool | str) or field.default is None
 
 
-@pytest.mark.parametrize("optimizer", [Adafactor, AdamW, Lamb, Lion, Sgd, Adagrad])
+@pytest.mark.parametrize(
+    "optimizer", [Adafactor, AdamW, StableAdamW, ScheduleFreeAdamW, Lamb, Lion, Sgd, Adagrad]
+)
 def test_each_option_of_an_optimizer_changes_updates_or_is_refused(optimizer):
     fields = {each.name: each for each in dataclasses.fields(optimizer)}
     # Weights are small, and are factored only where that is said.

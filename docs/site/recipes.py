@@ -28,6 +28,7 @@ TITLES = {
     "sixt": "SixT",
     "t5": "T5 1.0",
     "t5_1_1": "T5 1.1",
+    "nanot5": "nanoT5",
     "mt5": "mT5",
     "umt5": "UMT5",
     "ul2": "UL2",

@@ -145,11 +145,10 @@ def adafactor(
             inner = inner_dimensions(names)
             step, moments = _whiten(gradient.astype(jnp.float32), moments, names, kept, epsilon1)
             if clipping_threshold is not None:
-                step /= jnp.maximum(1.0, _root_mean_square(step, inner) / clipping_threshold)
+                step /= jnp.maximum(1.0, root_mean_square(step, inner) / clipping_threshold)
             scale = rate
             if multiply_by_parameter_scale:
-                size = jnp.maximum(_root_mean_square(value, inner), epsilon2)
-                scale *= size if max_parameter_scale is None else jnp.minimum(size, max_parameter_scale)
+                scale *= parameter_scale(value, names, epsilon2, max_parameter_scale)
             step = scale * step
             if momentum is not None:
                 step = m = momentum * m + (1.0 - momentum) * step
@@ -214,6 +213,21 @@ def _whiten(
     return gradient * row_factor * jnp.expand_dims(v_col**-0.5, rows), _Moments(v_row, v_col, None)
 
 
+def parameter_scale(
+    values: jax.Array, axes: Axes, least: float = 1e-3, most: float | None = None
+) -> jax.Array:
+    """Return the root mean square of each layer's own weight, within limits (Shazeer and Stern 2018, algorithm 4).
+
+    Args:
+      values: Weight, float32.
+      axes: Its axis names.
+      least: Smallest scale, from which weights of 0 grow.
+      most: Largest scale; ``None`` for no limit.
+    """
+    size = jnp.maximum(root_mean_square(values, inner_dimensions(axes)), least)
+    return size if most is None else jnp.minimum(size, most)
+
+
 def inner_dimensions(axes: Axes) -> tuple[int, ...]:
     """Return the dimensions of one layer's own array."""
     return tuple(dim for dim, name in enumerate(axes) if name not in STACKED)
@@ -231,5 +245,11 @@ def _names(tree: PyTree, axes: PyTree) -> list[Axes]:
     return names
 
 
-def _root_mean_square(values: jax.Array, dims: tuple[int, ...]) -> jax.Array:
+def root_mean_square(values: jax.Array, dims: tuple[int, ...]) -> jax.Array:
+    """Return the root of the mean square over dimensions, which are kept with size 1.
+
+    Args:
+      values: Array of any shape.
+      dims: Dimensions to average over.
+    """
     return jnp.sqrt(jnp.mean(values * values, axis=dims, keepdims=True))

@@ -46,9 +46,20 @@ class OptaxOptimizer:
         """See ``Optimizer.build``; all weights have the same rate.
 
         Raises:
-          ValueError: At the first update, if the transformation needs more than gradients and weights.
+          ValueError: At the first update, if the transformation needs more than gradients and weights. At the start,
+            if it trains other weights than those to evaluate.
         """
         del axes, factors
+
+        def init(params: PyTree) -> PyTree:
+            state = self.transformation.init(params)
+            parts = jax.tree.leaves(state, is_leaf=_is_schedule_free)
+            if any(_is_schedule_free(part) for part in parts):
+                raise ValueError(
+                    "optax's schedule_free trains other weights than those to evaluate, and a run evaluates and saves "
+                    "what it trains; use t5x_like's ScheduleFreeAdamW"
+                )
+            return state
 
         def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
             try:
@@ -61,7 +72,7 @@ class OptaxOptimizer:
                     f"({error}); training passes no loss to it: use a transformation without that part"
                 ) from error
 
-        return optax.GradientTransformation(self.transformation.init, update)
+        return optax.GradientTransformation(init, update)
 
     def rate_factors(self, params: PyTree) -> PyTree:
         """See ``Optimizer.rate_factors``; all factors are 1."""
@@ -69,6 +80,10 @@ class OptaxOptimizer:
 
     def state_axes(self, abstract_state: PyTree, axes: PyTree) -> PyTree:
         return axes_by_path(abstract_state, axes)
+
+
+def _is_schedule_free(part: object) -> bool:
+    return isinstance(part, optax.contrib.ScheduleFreeState)
 
 
 def axes_by_path(abstract_state: PyTree, axes: PyTree) -> PyTree:

@@ -18,6 +18,7 @@ from t5x_like.optimizers.adafactor import (
     adafactor,
     adafactor_state_axes,
     is_axes,
+    parameter_scale,
 )
 from t5x_like.optimizers.parameter_groups import LayerDecay, rate_factors, scale_by_factors
 from t5x_like.optimizers.schedules import Constant, InverseSqrt, Schedule, as_schedule
@@ -201,16 +202,23 @@ class Adam(OptimizerConfig):
         check_fraction("beta1", self.beta1)
         check_fraction("beta2", self.beta2)
 
-    def chain(self, axes: PyTree, *last: optax.GradientTransformation) -> optax.GradientTransformation:
+    def chain(
+        self,
+        axes: PyTree,
+        *last: optax.GradientTransformation,
+        before_decay: tuple[optax.GradientTransformation, ...] = (),
+    ) -> optax.GradientTransformation:
         """Return Adam's step, weight decay, further transformations and the learning rate, one after the other.
 
         Args:
           axes: Axis names of the weights, which say what decays.
           *last: Transformations between weight decay and learning rate.
+          before_decay: Transformations between Adam's step and weight decay.
         """
         scaled = optax.scale_by_adam if self.bias_correction else _scale_by_uncorrected_adam
         return optax.chain(
             scaled(b1=self.beta1, b2=self.beta2, eps=self.epsilon),
+            *before_decay,
             optax.add_decayed_weights(self.weight_decay_rate, decay_mask(axes)),
             *last,
             optax.scale_by_learning_rate(cast(optax.Schedule, self.learning_rate)),
@@ -219,10 +227,35 @@ class Adam(OptimizerConfig):
 
 @config_class
 class AdamW(Adam):
-    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101)."""
+    """Adam with decoupled weight decay (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101).
+
+    Attributes:
+      multiply_by_parameter_scale: Multiplies Adam's steps by the root mean square of the weight, at least 0.001, as
+        Adafactor does. Nawrot 2023 (§3, https://arxiv.org/abs/2309.02373) pretrains T5 so, with a rate of 0.02. Each
+        layer of a stacked weight has its own scale. Weight decay has none.
+    """
+
+    multiply_by_parameter_scale: bool = False
 
     def update_rule(self, axes: PyTree) -> optax.GradientTransformation:
-        return self.chain(axes)
+        scales = (scale_by_parameters(axes),) if self.multiply_by_parameter_scale else ()
+        return self.chain(axes, before_decay=scales)
+
+
+def scale_by_parameters(axes: PyTree) -> optax.GradientTransformation:
+    """Multiply each layer's step by ``parameter_scale`` of its weight.
+
+    Args:
+      axes: Axis names of the parameters.
+    """
+
+    def scaled(step: jax.Array, param: jax.Array, names: Axes) -> jax.Array:
+        return step * parameter_scale(param.astype(jnp.float32), names)
+
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
+        return jax.tree.map(scaled, updates, params, axes), state
+
+    return optax.GradientTransformation(lambda _: optax.EmptyState(), update)  # pyright: ignore[reportArgumentType]
 
 
 def _scale_by_uncorrected_adam(b1: float, b2: float, eps: float) -> optax.GradientTransformation:

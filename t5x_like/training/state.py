@@ -18,6 +18,7 @@ from t5x_like.model.layers.modules import modules_of
 from t5x_like.model.layers.routing_sums import ROUTING_MEASURES
 from t5x_like.model.parameters import ModelConfig, Parameters
 from t5x_like.optimizers.optimizers import Optimizer
+from t5x_like.optimizers.schedule_free import gradient_weights
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
 from t5x_like.training.companions import Companion
 from t5x_like.training.metrics import zero_totals
@@ -65,6 +66,17 @@ class StateLayout(NamedTuple):
           part: Current weights, or their average.
         """
         return parameters.combine(state[part], state["frozen"], self.trained)
+
+    def at_gradients(self, state: State) -> State:
+        """Return the state with the weights at which gradients are computed: others in schedule-free runs only.
+
+        Args:
+          state: State of the run.
+        """
+        optimizer, params = self.transformation, state["params"]
+        if isinstance(optimizer, StagedOptimizer):
+            return state | {"params": optimizer.gradient_weights(state["opt_state"], params)}
+        return state | {"params": gradient_weights(optimizer, state["opt_state"], params)}
 
     @property
     def measured(self) -> tuple[str, ...]:

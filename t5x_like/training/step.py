@@ -59,7 +59,7 @@ def train_step(
         num_parts = num_microbatches if num_filled is None else num_filled
         weights, normalizers = losses.normalize(batch, method.loss, label_loss, num_parts=num_parts)
         num_tasks = state["totals"].task_loss.shape[0]
-        trained, others = learning.divide(state)
+        trained, others = learning.divide(plan.at_gradients(state))
         frozen = frozen_models(companions, inputs.params, plan.weights(state))
 
         def of_weights(part: Callable[..., PyTree]) -> Callable[..., PyTree]:
@@ -81,10 +81,11 @@ def train_step(
             num_parts=num_microbatches,
             num_filled=num_filled,
         )
+        weights_before, _ = learning.divide(state)
         gradients, excess = learning.balance.divide(gradients)
-        updates, opt_state = learning.update(gradients, state["opt_state"], trained)
+        updates, opt_state = learning.update(gradients, state["opt_state"], weights_before)
         updates = learning.balance.update(updates, excess)
-        learned: PyTree = optax.apply_updates(trained, updates)
+        learned: PyTree = optax.apply_updates(weights_before, updates)
         new_step, params = state["step"] + 1, learning.params(learned, others)
         changed = {"step": new_step, "params": params, "opt_state": opt_state}
         if plan.average is not None:

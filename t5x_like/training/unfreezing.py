@@ -13,6 +13,7 @@ from t5x_like import weight_patterns
 from t5x_like.config_class import config_class
 from t5x_like.model import parameters
 from t5x_like.optimizers.optimizers import Optimizer, OptimizerConfig
+from t5x_like.optimizers.schedule_free import ScheduleFreeTransformation, gradient_weights
 from t5x_like.optimizers.schedules import Shifted, as_schedule
 from t5x_like.weight_patterns import Selection
 
@@ -204,6 +205,25 @@ class StagedOptimizer:
             str(index): self._optimizer.state_axes(abstract_state[str(index)], axes)
             for index, axes in enumerate(self._axes)
         }
+
+    def gradient_weights(
+        self, state: Mapping[str, PyTree], trained: parameters.Parameters
+    ) -> parameters.Parameters:
+        """Return the weights at which gradients are computed; see ``schedule_free.gradient_weights``.
+
+        Args:
+          state: From ``init``.
+          trained: All trained weights; those of groups that wait stay as they are.
+        """
+        if not any(isinstance(rule, ScheduleFreeTransformation) for rule in self._rules):
+            return trained
+        groups = [stage.group for stage in self._stages]
+        parts = [
+            gradient_weights(rule, state[str(index)], self._part(trained, group, self._trained))
+            for index, (rule, group) in enumerate(zip(self._rules, groups, strict=True))
+        ]
+        within = [weight_patterns.within(group, self._trained) for group in groups]
+        return parameters.join(*zip(parts, within, strict=True))
 
     def update(
         self,

@@ -18,6 +18,7 @@ from t5x_like.model.adapters.lora import LoRA
 from t5x_like.model.zoo.gpt2 import GPT2Config
 from t5x_like.model.zoo.t5 import T5Config
 from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.optimizers.schedule_free import ScheduleFreeAdamW
 from t5x_like.optimizers.schedules import Constant
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
@@ -183,6 +184,21 @@ def test_kept_log_probabilities_are_those_of_the_model_that_wrote_the_answers(fo
 
 
 @pytest.mark.slow
+@pytest.mark.slow
+def test_a_schedule_free_run_writes_answers_by_the_weights_of_its_gradients(folder: Path) -> None:
+    """The first step of each rollout would clip ratios to the average's probabilities."""
+    method = GRPO(
+        rewards=reward(), num_answers=2, num_epochs=2, epsilon_low=1e-3, epsilon_high=1e-3, beta=0.0
+    )
+    optimizer = ScheduleFreeAdamW(learning_rate=0.01, beta1=0.5)
+    home = run(
+        folder, "schedule_free", T5, method, start_from=str(folder / "t5"), total_steps=8, optimizer=optimizer
+    )
+    clipped = [line["clipped_tokens"] for line in lines(home)]
+    assert max(clipped[::2]) == 0.0
+    assert max(clipped[1::2]) > 0.0
+
+
 def test_answers_without_a_reward_or_with_equal_ones_are_counted(folder: Path) -> None:
     method = GRPO(rewards=reward("one"), beta=0.0, num_answers=4)
     loader = {"batch_size": 32}

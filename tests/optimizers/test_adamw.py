@@ -48,6 +48,43 @@ def test_steps_are_those_of_the_paper_with_or_without_its_correction(bias_correc
         np.testing.assert_allclose(result[name], value, rtol=1e-4)
 
 
+STACKED = {"wi": ("layers", "embed", "mlp"), "scale": ("layers", "norm"), "small": ("mlp",)}
+
+
+def test_steps_scaled_by_the_weights_are_those_of_nanot5_for_each_layer():
+    """Nawrot 2023: Adam's step times max(0.001, RMS of the weight); weight decay has no scale."""
+    rng = np.random.default_rng(0)
+    params = {"wi": rng.normal(size=(2, 4, 6)), "scale": np.ones((2, 4)), "small": np.full(6, 1e-5)}
+    params["wi"][1] *= 20.0
+    params = {name: value.astype(np.float32) for name, value in params.items()}
+    gradients = [
+        {name: rng.normal(size=each.shape).astype(np.float32) for name, each in params.items()}
+        for _ in range(4)
+    ]
+    optimizer = AdamW(
+        learning_rate=0.02,
+        beta2=0.99,
+        epsilon=1e-6,
+        weight_decay_rate=0.05,
+        multiply_by_parameter_scale=True,
+        max_gradient_norm=None,
+    )
+    built, result = optimizer.build(STACKED), jax.tree.map(jnp.asarray, params)
+    state = built.init(result)
+    for each in gradients:
+        updates, state = built.update(each, state, result)
+        result = optax.apply_updates(result, updates)
+    for name, axes in STACKED.items():
+        inner = tuple(dim for dim, axis in enumerate(axes) if axis != "layers")
+        value, m, v = params[name].astype(np.float64), 0.0, 0.0
+        for number, each in enumerate(gradients, start=1):
+            m, v = 0.9 * m + 0.1 * each[name], 0.99 * v + 0.01 * np.square(each[name].astype(np.float64))
+            adam = m / (1 - 0.9**number) / (np.sqrt(v / (1 - 0.99**number)) + 1e-6)
+            size = np.maximum(1e-3, np.sqrt(np.mean(value**2, axis=inner, keepdims=True)))
+            value = value - 0.02 * (size * adam + (0.05 * value if name == "wi" else 0.0))
+        np.testing.assert_allclose(result[name], value, rtol=1e-4, atol=1e-7)
+
+
 def test_a_run_can_be_gone_on_with_whichever_correction_it_has():
     params = {"kernel": jnp.ones((3, 2)), "bias": jnp.ones(2)}
     kept = [

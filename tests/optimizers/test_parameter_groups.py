@@ -15,6 +15,7 @@ from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.optimizers import Adafactor, AdamW, decay_mask
 from t5x_like.optimizers.parameter_groups import LayerDecay, rate_factors
 from t5x_like.optimizers.schedules import Constant
+from t5x_like.optimizers.stable_adamw import StableAdamW
 
 SIZES: dict[str, Any] = {"vocab_size": 16, "model_dim": 16, "mlp_dim": 32, "num_heads": 2}
 BERT = BertConfig(**SIZES, num_layers=3, max_position_embeddings=16, task="sequence_classification")
@@ -70,8 +71,9 @@ def test_factors_by_path_multiply_each_other_and_those_of_depth():
         AdamW,
         pytest.param(Lamb, marks=pytest.mark.slow),
         pytest.param(Lion, marks=pytest.mark.slow),
+        pytest.param(StableAdamW, marks=pytest.mark.slow),
     ],
-    ids=["Adafactor", "AdamW", "LAMB", "Lion"],
+    ids=["Adafactor", "AdamW", "LAMB", "Lion", "StableAdamW"],
 )
 def test_an_update_of_every_optimizer_is_multiplied_by_the_factor(make):
     _, shapes, axes = parameters.abstract(BERT)

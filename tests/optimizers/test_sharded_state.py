@@ -9,7 +9,9 @@ from t5x_like.optimizers.lion import Lion
 from t5x_like.optimizers.muon import Muon
 from t5x_like.optimizers.optax_optimizer import OptaxOptimizer
 from t5x_like.optimizers.optimizers import Adafactor, AdamW
+from t5x_like.optimizers.schedule_free import ScheduleFreeAdamW
 from t5x_like.optimizers.schedules import Constant
+from t5x_like.optimizers.stable_adamw import StableAdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
 
@@ -33,6 +35,9 @@ def draw_params(seed):
     [
         Adafactor(learning_rate=RATE, min_dim_size_to_factor=8, momentum=0.9),
         AdamW(learning_rate=RATE),
+        AdamW(learning_rate=RATE, multiply_by_parameter_scale=True),
+        StableAdamW(learning_rate=RATE),
+        ScheduleFreeAdamW(learning_rate=RATE),
         Lamb(learning_rate=RATE),
         Lion(learning_rate=RATE),
         Muon(learning_rate=RATE),

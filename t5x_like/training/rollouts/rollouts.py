@@ -123,7 +123,7 @@ class Rollouts:
 
     def _rows_to_learn(self, step: int, state: State, placed: Batch) -> tuple[Batch, float]:
         """Return all answers to prompts as rows with the streams that the loss reads, and the next factor of KL."""
-        method, weights = self._method, self._plan.weights(state)
+        method, weights = self._method, self._plan.weights(self._plan.at_gradients(state))
         batch = repeat_rows(_on_host(placed), method.num_answers)
         answers = self._write(step, weights, batch)
         rewards = np.full(len(answers.texts), np.nan, np.float32)
