@@ -84,8 +84,10 @@ if TYPE_CHECKING:
     from t5x_like.training.run_config import Intervals, RunConfig
     from t5x_like.training.run_record import read_experiment
     from t5x_like.training.start.fresh_weights import FreshWeights
+    from t5x_like.training.start.pretrained_decoder import PretrainedDecoder
     from t5x_like.training.start.pretrained_encoder import PretrainedEncoder
     from t5x_like.training.start.pretrained_weights import PretrainedWeights
+    from t5x_like.training.start.vocabulary_transfer import VocabularyTransfer
     from t5x_like.training.train import train
     from t5x_like.training.training_data import TrainingData
     from t5x_like.training.unfreezing import GradualUnfreezing
@@ -143,6 +145,7 @@ _MODULES = {
     "NoisyTune": "training.noisy_tune",
     "PrefixTuning": "model.adapters",
     "Pretrained": "pretrained.transformers_api.pretrained_model",
+    "PretrainedDecoder": "training.start.pretrained_decoder",
     "PretrainedEncoder": "training.start.pretrained_encoder",
     "PretrainedInputs": "ancestors.pretrained_inputs",
     "PretrainedWeights": "training.start.pretrained_weights",
@@ -160,6 +163,7 @@ _MODULES = {
     "TaskEvaluation": "evaluation.evaluator",
     "TextTask": "text.tasks.text_task",
     "TrainingData": "training.training_data",
+    "VocabularyTransfer": "training.start.vocabulary_transfer",
     "WandbLogger": "training.metric_loggers",
     "WarmupStableDecay": "optimizers.schedules",
     "Watchdog": "training.watchdog",
@@ -227,6 +231,7 @@ __all__ = [
     "NoisyTune",
     "PrefixTuning",
     "Pretrained",
+    "PretrainedDecoder",
     "PretrainedEncoder",
     "PretrainedInputs",
     "PretrainedWeights",
@@ -244,6 +249,7 @@ __all__ = [
     "TaskEvaluation",
     "TextTask",
     "TrainingData",
+    "VocabularyTransfer",
     "WandbLogger",
     "WarmupStableDecay",
     "Watchdog",

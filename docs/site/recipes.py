@@ -50,6 +50,7 @@ TITLES = {
     "llama2": "Llama 2",
     "llama3": "Llama 3",
     "olmoe": "OLMoE",
+    "smollm3": "SmolLM3",
     "flan": "FLAN",
     "glm_orig": "GLM",
     "transfo_xl": "Transformer-XL",

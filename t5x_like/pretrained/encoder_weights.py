@@ -1,6 +1,5 @@
 """Weights of an encoder in the stacks of an encoder-decoder (Rothe et al. 2020, https://arxiv.org/abs/1907.12461)."""
 
-import dataclasses
 from typing import Any, Literal
 
 import jax
@@ -9,21 +8,17 @@ import jax.numpy as jnp
 from t5x_like.model import parameters
 from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.families.encoder_decoder import EncoderDecoderConfig
-from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.embedding import EmbeddingsConfig
-from t5x_like.model.layers.stack import StackConfig
 from t5x_like.model.parameters import Parameters
+from t5x_like.pretrained.stack_differences import (
+    differences_of_embeddings,
+    differences_of_sizes,
+    differences_of_stack,
+)
 
 DecoderLayers = Literal["fresh", "encoder"]
 
 _ADVICE = "; BART with the encoder's sizes, activation and norm_epsilon reads BERT, RoBERTa and XLM-R"
-# Fields that don't change what a stack or block of trained weights computes.
-_FREE = frozenset(
-    {
-        *("blocks", "cross_attention", "dropout_rate", "output_dropout", "init"),
-        *("remat", "scan_layers", "attention_implementation"),
-    }
-)
 
 
 def check_encoder(where: str, encoder: Any, model: Any, decoder_layers: DecoderLayers) -> None:
@@ -53,15 +48,15 @@ def check_encoder(where: str, encoder: Any, model: Any, decoder_layers: DecoderL
             f"{where} or the model to train has an adapter; merge the encoder's by t5x-like convert, and train the "
             "new model without one"
         )
-    differences = _sizes(encoder, model) or [
-        *_of_embeddings(read.embeddings, parts.embeddings, "encoder"),
-        *_of_stack(read.stack, parts.encoder, "encoder"),
+    differences = differences_of_sizes(encoder, model) or [
+        *differences_of_embeddings(read.embeddings, parts.embeddings, "encoder", exact=False),
+        *differences_of_stack(read.stack, parts.encoder, "encoder"),
     ]
     if decoder_layers == "encoder" and not differences:
         own = parts.decoder_embeddings or parts.embeddings
         differences = [
-            *_of_embeddings(read.embeddings, own, "decoder"),
-            *_of_stack(read.stack, parts.decoder, "decoder"),
+            *differences_of_embeddings(read.embeddings, own, "decoder", exact=False),
+            *differences_of_stack(read.stack, parts.decoder, "decoder"),
         ]
     if differences:
         raise ValueError(
@@ -123,59 +118,3 @@ def _moved(rows: jax.Array, into: jax.Array, read: EmbeddingsConfig, own: Embedd
     assert own.positions is not None
     first, start, size = read.positions.offset, own.positions.offset, own.positions.max_position_embeddings
     return jnp.asarray(into).at[start : start + size].set(rows[first : first + size])
-
-
-def _sizes(encoder: Any, model: Any) -> list[str]:
-    """Return the sizes that differ, in words."""
-    lines = []
-    if encoder.vocab_size > model.vocab_size:
-        lines.append(f"it has {encoder.vocab_size:,} ids of a vocabulary, the model {model.vocab_size:,}")
-    if encoder.model_dim != model.model_dim:
-        lines.append(f"its width is {encoder.model_dim}, the model's {model.model_dim} (model_dim)")
-    return lines
-
-
-def _of_embeddings(read: EmbeddingsConfig, own: EmbeddingsConfig, stack: str) -> list[str]:
-    """Return the parts of embeddings that differ, in words."""
-    free = {
-        "vocab_size",
-        "pad_vocab_to_multiple_of",
-        "num_token_types",
-        "num_task_types",
-        "stddev",
-        "positions",
-    }
-    lines = _differing(read, own, free, f"the {stack}'s embeddings")
-    if (read.positions is None) != (own.positions is None):
-        lines.append(f"only one of it and the {stack} has learned positions")
-    if read.positions is not None and own.positions is not None:
-        has, needed = read.positions.max_position_embeddings, own.positions.max_position_embeddings
-        if needed > has:
-            lines.append(f"it has {has} positions, the {stack} {needed} (max_position_embeddings)")
-    if read.num_task_types or own.num_token_types:
-        lines.append("types of tasks or of the model's own tokens have no place in the other")
-    return lines
-
-
-def _of_stack(read: StackConfig, own: StackConfig, stack: str) -> list[str]:
-    """Return the parts of stacks that differ, in words."""
-    if len(read.blocks) != len(own.blocks):
-        return [f"it has {len(read.blocks)} layers, the {stack} {len(own.blocks)} (num_{stack}_layers)"]
-    lines = _differing(read, own, _FREE, f"the {stack}'s stack")
-    pairs = set[tuple[BlockConfig, BlockConfig]](zip(read.blocks, own.blocks, strict=True))
-    for pair in pairs:
-        lines += _differing(*pair, _FREE, f"the {stack}'s layers")
-    if len(set(read.blocks)) > 1 and not lines:
-        lines.append(
-            f"its layers differ from each other, and those of the {stack} are stacked in another way"
-        )
-    return lines
-
-
-def _differing(read: Any, own: Any, free: Any, what: str) -> list[str]:
-    """Return a line for each field of two configurations of one class that differs, except those that may."""
-    return [
-        f"{field.name} is {getattr(read, field.name)} there and {getattr(own, field.name)} in {what}"
-        for field in dataclasses.fields(read)
-        if field.name not in free and getattr(read, field.name) != getattr(own, field.name)
-    ]

@@ -164,13 +164,7 @@ def with_added_tokens(
     """
     _, shapes, axes = parameters.abstract(config)
     leaves = parameters.flatten(shapes if mesh is None else with_shardings(axes, shapes, mesh))
-    places = {
-        path: names.index("vocab") for path, names in parameters.flatten(axes).items() if "vocab" in names
-    }
-    if any("/tables/" in path for path in places):  # Transformer-XL's clusters
-        raise ValueError(
-            f"a {type(config).__name__} divides its vocabulary among several tables, to which no token can be added"
-        )
+    places = tables_of_words(config)
 
     def grow(key: jax.Array, known: dict[str, jax.Array]) -> dict[str, jax.Array]:
         drawn = parameters.flatten(parameters.split(config.build(key))[1])
@@ -189,6 +183,21 @@ def with_added_tokens(
     grown = jax.jit(grow)(jax.random.key(seed), {path: leaves_before[path] for path in places})
     placed = {path: put_on_devices(array, leaves[path].sharding) for path, array in grown.items()}
     return parameters.unflatten(leaves_before | placed)
+
+
+def tables_of_words(config: CommonConfig) -> dict[str, int]:
+    """Return the axis of the vocabulary in each weight that has one, by path.
+
+    Raises:
+      ValueError: The model divides its vocabulary among several tables.
+    """
+    axes = parameters.flatten(parameters.abstract(config)[2])
+    places = {path: names.index("vocab") for path, names in axes.items() if "vocab" in names}
+    if any("/tables/" in path for path in places):  # Transformer-XL's clusters
+        raise ValueError(
+            f"a {type(config).__name__} divides its vocabulary among several tables, to which no token can be added"
+        )
+    return places
 
 
 def with_added_positions(

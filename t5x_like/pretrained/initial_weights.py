@@ -15,6 +15,7 @@ from t5x_like.model.layers.attention_implementations import AttentionChoice
 from t5x_like.model.layers.layer_scan import LayerLoop
 from t5x_like.model.layers.quantized_matmul import Quantization
 from t5x_like.model.layers.remat import Remat
+from t5x_like.model.layers.rotary import RotaryScaling
 from t5x_like.model.model_traits import learned_positions, traits_of
 from t5x_like.model.parameters import ModelConfig
 from t5x_like.model.zoo.common_config import CommonConfig
@@ -45,6 +46,10 @@ class CheckpointModel:
       float32_gradients: Gradients of the projections' kernels are summed in float32 (see ``CommonConfig``).
       num_added_tokens: Number of ids after the checkpoint's own, such as the sentinels of an ``InputFraming``; their
         embeddings are freshly drawn.
+      rope_theta: Base of the rotary frequencies; the checkpoint's own if not given. The start must allow other
+        positions (``PretrainedWeights.new_positions``).
+      rope_scaling: Scaling of these frequencies for longer texts, such as ``YarnScaling``; likewise.
+      max_position_embeddings: Number of learned positions, or length in tokens that an export names; likewise.
       adapter: Adapter of few further weights to train in place of the others, such as ``LoRA``; that of the run in
         ``start_from`` if not given.
     """
@@ -57,6 +62,9 @@ class CheckpointModel:
     attention_implementation: AttentionChoice = changeable(default="auto")
     quantization: Quantization | None = None
     float32_gradients: bool = changeable(default=False)
+    rope_theta: float | None = None
+    rope_scaling: RotaryScaling | None = None
+    max_position_embeddings: int | None = None
     adapter: AdapterConfig | None = None
     num_added_tokens: int = 0
 
@@ -89,6 +97,9 @@ class CheckpointModel:
             "float32_gradients": self.float32_gradients,
             "dropout_rate": self.dropout_rate,
             "classifier_dropout_rate": self.classifier_dropout_rate,
+            "rope_theta": self.rope_theta,
+            "rope_scaling": self.rope_scaling,
+            "max_position_embeddings": self.max_position_embeddings,
             "adapter": self.adapter,
         }
         names = {each.name for each in fields(config)}

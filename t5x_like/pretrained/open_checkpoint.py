@@ -29,7 +29,12 @@ from t5x_like.pretrained.output_scale import params_in_scale, scale_of_run
 from t5x_like.pretrained.peft_files import is_peft, open_peft
 from t5x_like.pretrained.run_weights import RunWeights, was_trained_here
 from t5x_like.pretrained.tokenizer_files import find_tokenizer, required_tokenizer
-from t5x_like.pretrained.weight_sources import find_weights, further_format_of, known_sizes
+from t5x_like.pretrained.weight_sources import (
+    find_weights,
+    further_format_of,
+    known_sizes,
+    with_known_positions,
+)
 from t5x_like.text.heads.head_answers import UNSCALED, OutputScale
 
 _MOST_LINES = 5  # of differing weights that a message lists
@@ -221,7 +226,7 @@ def open_frozen(
         try:
             checkpoint, _ = open_initial(
                 record.start_from,
-                config=config,
+                config=with_known_positions(record.start_from, config),
                 mesh=mesh,
                 step=record.step,
                 seed=record.seed,

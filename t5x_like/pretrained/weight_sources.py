@@ -21,6 +21,11 @@ from t5x_like.pretrained.t5x_files import is_t5x
 Format = Literal["run", "hugging_face", "gguf", "t5x"]
 
 # What may differ between weights and the model that continues from them.
+# Fields that say where tokens are, by which no weight changes its shape.
+POSITION_FIELDS = (
+    *("rope_theta", "rope_scaling", "global_rope_theta", "local_rope_theta"),
+    "max_position_embeddings",
+)
 _FREE = (
     "task",
     "num_labels",
@@ -99,6 +104,39 @@ def known_sizes(directory: PathLike) -> dict[str, int]:
     learned = learned_positions(config)
     positions = {} if learned is None else {"max_position_embeddings": learned}
     return {"vocab_size": config.vocab_size, **positions}
+
+
+def with_known_positions(directory: PathLike, config: CommonConfig) -> CommonConfig:
+    """Return a model's configuration with the rotary positions that a checkpoint was trained with.
+
+    Args:
+      directory: The checkpoint.
+      config: Configuration of the model to train, which has the weights of the other, whatever its positions are.
+    """
+    return dataclasses.replace(
+        config, **{name: there for name, (there, _) in new_positions(directory, config).items()}
+    )
+
+
+def new_positions(directory: PathLike, config: CommonConfig) -> dict[str, tuple[object, object]]:
+    """Return the fields of positions that differ from a checkpoint's: their values there and in ``config``.
+
+    None is learned: the numbers of learned positions are sizes of weights.
+
+    Args:
+      directory: The checkpoint; steps without a ``model.json`` give no differences.
+      config: Configuration of the model to train.
+    """
+    if _format_or_none(directory) is None:
+        return {}
+    other = read_config(directory)
+    names = POSITION_FIELDS if learned_positions(config) is None else ()
+    values = {
+        name: (getattr(other, name), getattr(config, name))
+        for name in names
+        if hasattr(other, name) and hasattr(config, name)
+    }
+    return {name: pair for name, pair in values.items() if pair[0] != pair[1]}
 
 
 def known_direction(directory: PathLike) -> str | None:
@@ -207,6 +245,11 @@ def _refuse_another_model(other: object, own: CommonConfig, directory: PathLike)
     ]
     if lines:
         listed = "\n  ".join(lines)
+        if len(lines) == len(new_positions(directory, own)):
+            raise ValueError(
+                f"the model at {directory} was trained with other positions:\n  {listed}\nTo train it further with the "
+                "new ones, give PretrainedWeights new_positions=True (gin/runs/longer_context.gin)"
+            )
         raise ValueError(
             f"the weights at {directory} are of another model:\n  {listed}\nWith model = @CheckpointModel() it is "
             "theirs"

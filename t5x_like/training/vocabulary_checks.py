@@ -9,13 +9,16 @@ from t5x_like.text.vocabularies.tokenizer import Tokenizer
 log = logging.getLogger(__name__)
 
 
-def check_same_vocabulary(what: str, checkpoint: Checkpoint, loader: Any) -> None:
+def check_same_vocabulary(
+    what: str, checkpoint: Checkpoint, loader: Any, *, has_all_rows: bool = True
+) -> None:
     """Check that a model's ids mean what they mean in the data; numbers of sentinels and of padding may differ.
 
     Args:
       what: The model, for the message.
       checkpoint: The model.
       loader: Loader of the data.
+      has_all_rows: The model needs an embedding for each id of the data; otherwise sentinels may have none.
 
     Raises:
       ValueError: It has another vocabulary, or fewer embeddings than the data has ids.
@@ -28,7 +31,7 @@ def check_same_vocabulary(what: str, checkpoint: Checkpoint, loader: Any) -> Non
             f"{what} {where} has another vocabulary than the tasks ({wanted.name}): {difference}. Take a model with "
             "the tasks' vocabulary, or give the tasks the model's"
         )
-    if checkpoint.config.vocab_size < loader.num_ids:
+    if has_all_rows and checkpoint.config.vocab_size < loader.num_ids:
         raise ValueError(
             f"{what} {where} has {checkpoint.config.vocab_size:,} embedding rows, the tasks need {loader.num_ids:,}; "
             "take a model with the tasks' vocabulary"

@@ -150,9 +150,19 @@ def test_decoder_layers_of_the_encoder_are_its_layers_with_fresh_cross_attention
         (ROBERTA, replace(MODEL, num_encoder_layers=3), "fresh", r"2 layers, the encoder 3 \(num_encoder"),
         (ROBERTA, replace(MODEL, num_decoder_layers=3), "encoder", r"2 layers, the decoder 3 \(num_decoder"),
         (ROBERTA, replace(MODEL, max_position_embeddings=20), "fresh", "it has 16 positions, the encoder 20"),
-        (ROBERTA, replace(MODEL, activation="relu"), "fresh", "feed_forward is .*in the encoder's layers"),
-        (ROBERTA, replace(MODEL, num_decoder_heads=2), "encoder", "attention is .*in the decoder's layers"),
-        (BERT, MODEL, "fresh", "norm is LayerNormConfig.epsilon=1e-12"),
+        (
+            ROBERTA,
+            replace(MODEL, activation="relu"),
+            "fresh",
+            "feed_forward.activation is gelu there and relu in the encoder's layers",
+        ),
+        (
+            ROBERTA,
+            replace(MODEL, num_decoder_heads=2),
+            "encoder",
+            "attention.num_heads is 4 there and 2 in the decoder's layers",
+        ),
+        (BERT, MODEL, "fresh", "norm.epsilon is 1e-12 there and 1e-05"),
         (ROBERTA, replace(MODEL, scale_embedding=True), "fresh", "scale is 1.0 there and 5.65"),
         (AlbertConfig(**_SIZES, embed_dim=16), MODEL, "fresh", "projected is True there"),
         (

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -11,6 +12,8 @@ from t5x_like.text.objectives.masking import Masking
 from t5x_like.text.objectives.objective import Example, Lengths, Text
 from t5x_like.text.objectives.word_masking import TokenMasking
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
+
+PredictedFrom = Literal["mask", "previous"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,17 +26,28 @@ class MaskedLM(SingleTexts):
     New masks are drawn in every epoch. ``num_copies`` = k makes them static, as BERT's (whose corpus held 10): every
     text has k masks, and epoch e repeats those of epoch e - k in another order.
 
-    Devlin et al. 2019, §3.1, https://arxiv.org/abs/1810.04805; Liu et al. 2019, §4, https://arxiv.org/abs/1907.11692.
+    An encoder that was a decoder has learned to predict the token after each one. With ``predicted_from="previous"``
+    the output before a mask predicts the token: targets ``a b c d [SEP] …``, and weights ``0 1 0 0 0 0`` (masked next
+    token prediction).
+
+    Devlin et al. 2019, §3.1, https://arxiv.org/abs/1810.04805; Liu et al. 2019, §4, https://arxiv.org/abs/1907.11692;
+    BehnamGhader et al. 2024, §2.1, https://arxiv.org/abs/2404.05961.
 
     Attributes:
       masking: Distribution of the masked tokens: ``TokenMasking`` (BERT, RoBERTa), ``SpanMasking`` (SpanBERT) or
         ``KnowledgeMasking`` (ERNIE).
+      predicted_from: Output that predicts a token: that of its own position, or of the one before it.
     """
 
     masking: Masking = field(default_factory=TokenMasking)
+    predicted_from: PredictedFrom = "mask"
 
     def __post_init__(self) -> None:
         require_masking(self.masking)
+        if self.predicted_from not in get_args(PredictedFrom):
+            raise ValueError(
+                f"predicted_from must be one of {', '.join(get_args(PredictedFrom))}, got {self.predicted_from!r}"
+            )
         super().__post_init__()
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
@@ -47,4 +61,8 @@ class MaskedLM(SingleTexts):
         """Frame and mask texts; see ``Objective.make``."""
         del lengths
         framed = frame(texts, ids)
-        return to_examples(framed, self.masking.mask(framed, seeds, ids))
+        masked = self.masking.mask(framed, seeds, ids)
+        if self.predicted_from == "previous":  # the first token, [CLS], is never a target
+            framed = framed._replace(tokens=np.roll(framed.tokens, -1, axis=1))
+            masked = masked._replace(is_target=np.roll(masked.is_target, -1, axis=1))
+        return to_examples(framed, masked)

@@ -46,6 +46,10 @@ class ByteTokenizer(Tokenizer):
         byte = token_id - _FIRST
         return chr(byte) if 32 < byte < 127 else f"<0x{byte:02X}>"
 
+    def _text(self, token_id: int, piece: str) -> bytes:
+        del piece
+        return bytes([token_id - _FIRST])
+
     def starts_word(self) -> np.ndarray:
         """Return white space and special ids: white space starts the word after it, as ``▁`` does in pieces."""
         numbers = np.arange(self.vocab_size)

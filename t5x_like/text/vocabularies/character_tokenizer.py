@@ -51,6 +51,10 @@ class CharacterTokenizer(Tokenizer):
             ("<pad>", "</s>", "<unk>")[token_id] if token_id < _FIRST else self.characters[token_id - _FIRST]
         )
 
+    def _text(self, token_id: int, piece: str) -> bytes:
+        del token_id
+        return piece.encode()
+
     def starts_word(self) -> np.ndarray:
         """Return white space and special ids: white space starts the word after it, as ``▁`` does in pieces."""
         begins = np.ones(self.vocab_size, bool)

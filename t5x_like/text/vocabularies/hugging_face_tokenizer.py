@@ -157,6 +157,24 @@ class HuggingFaceTokenizer(Tokenizer):
     def _piece(self, token_id: int) -> str:
         return self._pieces.get(token_id, f"<{token_id}>")
 
+    @functools.cached_property
+    def _kinds_of_parts(self) -> set[str]:
+        return _kinds_of_parts(self.definition)
+
+    def _text(self, token_id: int, piece: str) -> bytes | None:
+        if token_id not in self._pieces:
+            return None
+        model, kinds = self.definition["model"], self._kinds_of_parts
+        if "ByteLevel" in kinds and all(character in _BYTE_OF for character in piece):
+            return bytes(_BYTE_OF[character] for character in piece)
+        if suffix := model.get("end_of_word_suffix"):
+            return (piece.removesuffix(suffix) + " " * piece.endswith(suffix)).encode()
+        prefix = model.get("continuing_subword_prefix")
+        if prefix or model.get("type") == "WordLevel":
+            continues = bool(prefix) and piece.startswith(prefix)
+            return (piece.removeprefix(prefix) if continues else f" {piece}").encode()
+        return super()._text(token_id, piece)
+
     def starts_word(self) -> np.ndarray | None:
         pieces = [self.piece(token_id) for token_id in range(self.vocab_size)]
         with refusing_damage(self.name):
@@ -254,6 +272,7 @@ _OTHERS = [byte for byte in range(256) if byte not in _THEMSELVES]
 CHARACTER_OF = {byte: chr(byte) for byte in _THEMSELVES} | {
     byte: chr(0x100 + index) for index, byte in enumerate(_OTHERS)
 }
+_BYTE_OF = {character: byte for byte, character in CHARACTER_OF.items()}
 WHITE_SPACE = {CHARACTER_OF[byte] for byte in b" \t\n\r\v\f"}
 
 
@@ -277,11 +296,16 @@ def word_starts(definition: Definition, pieces: Sequence[str]) -> np.ndarray | N
 
 def _first_characters(definition: Definition) -> set[str] | None:
     parts = [*_parts(definition.get("normalizer")), *_parts(definition.get("pre_tokenizer"))]
-    kinds = {part["type"] for part in parts}
+    kinds = _kinds_of_parts(definition)
     if "ByteLevel" in kinds:
         return {*WHITE_SPACE, " "}  # pieces added to the file start with a raw space
     is_replaced = any(part["type"] == "Replace" and part.get("content") == "▁" for part in parts)
     return {"▁", " "} if "Metaspace" in kinds or is_replaced else None
+
+
+def _kinds_of_parts(definition: Definition) -> set[str]:
+    parts = [*_parts(definition.get("normalizer")), *_parts(definition.get("pre_tokenizer"))]
+    return {part["type"] for part in parts}
 
 
 def _parts(part: Mapping[str, Any] | None) -> Iterator[Mapping[str, Any]]:

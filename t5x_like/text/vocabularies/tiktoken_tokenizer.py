@@ -96,6 +96,10 @@ class TiktokenTokenizer(Tokenizer):
             return self._bytes_of[token_id].decode("utf-8", errors="replace")
         return self._names.get(token_id, f"<{token_id}>")
 
+    def _text(self, token_id: int, piece: str) -> bytes | None:
+        del piece
+        return self._bytes_of.get(token_id)
+
     def starts_word(self) -> np.ndarray:
         begins = [
             self._bytes_of.get(token_id, b" ")[:1] in _WHITE_SPACE for token_id in range(self.vocab_size)

@@ -3,6 +3,7 @@
 import abc
 import functools
 import hashlib
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
 
 # Longer texts are encoded in parts, and batches are limited, because libraries use up to 100 bytes per character.
 LONGEST_CHARACTERS = 1_000_000
+_BYTE = re.compile(r"<0x([0-9A-F]{2})>")
 _CHARACTERS_AT_ONCE = 8_000_000
 
 MAX_UNUSED_IDS = 2**16  # besides 4 for each piece: rows are made for all ids up to the largest
@@ -155,6 +157,19 @@ class Tokenizer(abc.ABC):
         if self.is_sentinel(token_id):
             return f"<extra_id_{self.vocab_size - 1 - token_id}>"
         return self._piece(token_id) if 0 <= token_id < self.vocab_size else f"<{token_id}>"
+
+    def piece_text(self, token_id: int) -> bytes | None:
+        """Return the text of an id in UTF-8, with the space before a word; ``None`` for an id that is no text."""
+        piece = self.piece(token_id)
+        is_text = not self.is_sentinel(token_id) and token_id not in self.special.by_role.values()
+        return self._text(token_id, piece) if is_text and not is_markup(piece) else None
+
+    def _text(self, token_id: int, piece: str) -> bytes | None:
+        """Return the text of an id that is neither special nor markup."""
+        if piece == f"<{token_id}>":  # there is no such id
+            return None
+        is_byte = _BYTE.fullmatch(piece)
+        return bytes.fromhex(is_byte[1]) if is_byte else piece.replace("▁", " ").encode()
 
     def is_sentinel(self, token_id: int) -> bool:
         """Return whether ``token_id`` is a sentinel, one of the highest ids."""

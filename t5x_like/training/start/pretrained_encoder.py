@@ -1,4 +1,4 @@
-"""A run of an encoder-decoder that begins with the weights of a pretrained encoder, such as BERT or XLM-R."""
+"""A run of an encoder-decoder or of a decoder that begins with the weights of a pretrained encoder."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -8,10 +8,12 @@ from jax.sharding import Mesh
 
 from t5x_like.checkpoints.steps import absolute
 from t5x_like.config_class import changeable, config_class
+from t5x_like.model.families.encoder import EncoderConfig
 from t5x_like.model.parameters import Parameters
 from t5x_like.pretrained.encoder_weights import DecoderLayers, check_encoder, with_encoder
 from t5x_like.pretrained.frozen_weights import fresh_params, missing_source
 from t5x_like.pretrained.open_checkpoint import open_checkpoint, open_unread
+from t5x_like.pretrained.other_direction import check_turned, is_turned, with_turned
 from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text.tasks.task_set import LabelSpace
 from t5x_like.text.vocabularies.tokenizer import Tokenizer
@@ -61,13 +63,15 @@ class PretrainedEncoder(Start):
     """Starts an encoder-decoder from an encoder, as BERT2BERT (Rothe et al. 2020) and SixT (Chen et al. 2021).
 
     Word table, positions and layers of the model's encoder are the pretrained ones, so that its outputs are those of
-    the encoder alone. Cross-attention is freshly drawn.
+    the encoder alone. Cross-attention is freshly drawn. A decoder with the layers of the encoder has its weights, too,
+    and reads in one direction (Weller et al. 2025).
 
     Attributes:
-      encoder: A run or a Hugging Face directory of an encoder, such as BERT, RoBERTa or XLM-R.
+      encoder: A run or a Hugging Face directory of an encoder, such as BERT, RoBERTa or XLM-R, or ModernBERT for a
+        decoder.
       step: Step of a run; its newest if not given.
       decoder_layers: "fresh" draws the decoder's layers and positions (BERT2RND, SixT); "encoder" begins with those of
-        the encoder (BERT2BERT), of which the decoder must have as many.
+        the encoder (BERT2BERT), of which the decoder must have as many. Decoders alone have the encoder's anyway.
     """
 
     encoder: str = changeable()
@@ -87,12 +91,12 @@ class PretrainedEncoder(Start):
     def check(self, loader: object) -> None:
         """Check that the encoder reads the vocabulary of the tasks."""
         with open_unread(self.encoder, step=self.step) as pretrained:
-            check_same_vocabulary("the encoder", pretrained, loader)
+            check_same_vocabulary("the encoder", pretrained, loader, has_all_rows=False)
 
     def check_weights(self, model: Any, tokenizer: Tokenizer | None) -> list[str]:
         """Check that the encoder fits the model."""
         del tokenizer
-        check_encoder(self.encoder, read_config(self.encoder), model, self.decoder_layers)
+        _check(self.encoder, read_config(self.encoder), model, self.decoder_layers)
         return []
 
     def weights(
@@ -108,6 +112,13 @@ class PretrainedEncoder(Start):
         return StartingWeights(params, {"inputs": recorded})
 
 
+def _check(where: str, encoder: Any, model: Any, decoder_layers: DecoderLayers) -> None:
+    if is_turned(encoder, model) and not isinstance(model.parts, EncoderConfig):
+        check_turned(where, encoder, model)
+    else:
+        check_encoder(where, encoder, model, decoder_layers)
+
+
 def _filled(
     params: Parameters,
     config: Any,
@@ -118,6 +129,8 @@ def _filled(
 ) -> tuple[Parameters, int | None]:
     """Return weights with those of an encoder, and the step that these are of."""
     checkpoint = open_checkpoint(encoder, mesh=mesh, step=step)
-    check_encoder(encoder, checkpoint.config, config, decoder_layers)
+    _check(encoder, checkpoint.config, config, decoder_layers)
+    if is_turned(checkpoint.config, config):
+        return with_turned(params, config, checkpoint.config, checkpoint.params), checkpoint.step
     filled = with_encoder(params, config, checkpoint.config, checkpoint.params, decoder_layers)
     return filled, checkpoint.step

@@ -154,3 +154,22 @@ def test_wrong_settings_are_refused(objective):
             dataclasses.replace(objective.masking, noise_density=0.0)
         with pytest.raises(ValueError, match="nor be over 1 together"):
             dataclasses.replace(objective.masking, mask_rate=0.95)
+
+
+@pytest.mark.parametrize("limit", [12, 40])
+def test_masked_next_token_prediction_has_the_same_masks_and_targets_one_place_earlier(limit):
+    window = window_of([[7], [20, 9], [3]], pieces=PIECES, eos=SEP)
+    masking = TokenMasking(noise_density=0.3)
+    _, own = examples_of(MaskedLM(masking=masking), window, limit)
+    _, earlier = examples_of(MaskedLM(masking=masking, predicted_from="previous"), window, limit)
+    assert sum(example.weights.sum() for example in earlier) > 5
+    for same, shifted in zip(own, earlier, strict=True):
+        np.testing.assert_array_equal(shifted.inputs, same.inputs)
+        np.testing.assert_array_equal(shifted.weights[:-1], same.weights[1:])
+        np.testing.assert_array_equal(shifted.targets[:-1], same.targets[1:])
+        assert shifted.weights[-1] == same.weights[0] == 0
+
+
+def test_another_place_of_prediction_is_refused():
+    with pytest.raises(ValueError, match="predicted_from must be one of mask, previous, got 'next'"):
+        MaskedLM(predicted_from="next")

@@ -62,6 +62,7 @@ TELLING: dict[str, Any] = {
     "begin_with": "bos",
     "document_rate": 0.5,
     "mean_length": 6.0,
+    "predicted_from": "previous",
     "mean_noise_span_length": 6.0,
     "sentence_rate": 0.5,
     "targets": "text",

@@ -6,6 +6,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from t5x_like.text.vocabularies.opening import open_tokenizer
+from t5x_like.text.vocabularies.roles import find_special
 from t5x_like.text.vocabularies.tokenizer import LONGEST_CHARACTERS
 
 BERTS, T5S = (
@@ -156,3 +157,9 @@ def test_white_space_begins_words_of_bytes_and_characters(every_kind):
     for kind in ("bytes", "characters"):
         tokenizer = open_tokenizer(every_kind[kind], 10)
         assert tokenizer.starts_word()[tokenizer.encode("a b")].tolist() == [False, True, False]
+
+
+def test_a_configuration_may_take_a_piece_for_the_mask():
+    pieces = {"<s>": 1, "</s>": 2, "_": 9}
+    special = find_special(pieces.get, configuration={"mask_token": "_"})
+    assert (special.mask, special.cls, special.sep) == (9, 1, 2)
