@@ -42,6 +42,7 @@ TITLES = {
     "ernie": "ERNIE 1.0",
     "entity_bert": "ERNIE of Tsinghua",
     "modernbert": "ModernBERT",
+    "mmbert": "mmBERT",
     "unilm": "UniLM",
     "gpt1": "GPT",
     "gpt2": "GPT-2",

@@ -121,7 +121,11 @@ def empty_registry(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize(
     ("name", "num_tokens", "warmup_tokens"),
-    [("modernbert/pretrain_base.gin", 1.719e12, 3e9), ("modernbert/pretrain_large.gin", 9e11, 2e9)],
+    [
+        ("modernbert/pretrain_base.gin", 1.719e12, 3e9),
+        ("modernbert/pretrain_large.gin", 9e11, 2e9),
+        ("mmbert/pretrain_base.gin", 2.3e12, 3e9),
+    ],
 )
 def test_steps_with_growing_batches_see_the_tokens_of_the_paper(
     name: str, num_tokens: float, warmup_tokens: float
