@@ -193,12 +193,21 @@ def _gpu_scaling() -> dict[str, Program]:
 
 
 def _experts() -> dict[str, Program]:
-    """Return Switch-Base with 8 experts on 64 chips: experts gathered along fsdp, and whole along expert."""
-    recipe = ("gin/recipes/switch_transformer/pretrain_base.gin",)
+    """Return sparse models whose experts are gathered along fsdp, and shared out along fsdp or expert."""
+    switch = ("gin/recipes/switch_transformer/pretrain_base.gin",)
+    olmoe = ("gin/recipes/olmoe/pretrain.gin",)
+    models = {
+        "OLMoE 1B-7B": olmoe,
+        "Moonlight 16B-A3B": (*olmoe, "gin/models/deepseek_v3/moonlight_16b.gin"),
+    }
     return {
         f"Switch-Base, 8 experts, {mesh}": Program(
-            recipe, "v5e:8x8", mesh, ("SwitchTransformerConfig.num_experts=8",)
+            switch, "v5e:8x8", mesh, ("SwitchTransformerConfig.num_experts=8",)
         )
+        for mesh in ("fsdp=64", "fsdp=8,expert=8")
+    } | {
+        f"{name}, {mesh}": Program(files, "v5p:4x4x4", mesh, ("BATCH_SIZE=256",))
+        for name, files in models.items()
         for mesh in ("fsdp=64", "fsdp=8,expert=8")
     }
 
