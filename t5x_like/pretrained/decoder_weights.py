@@ -15,6 +15,7 @@ from t5x_like.model.parameters import Parameters
 from t5x_like.pretrained.stack_differences import (
     differences_of_embeddings,
     differences_of_output,
+    differences_of_sizes,
     differences_of_stack,
 )
 
@@ -68,7 +69,7 @@ def check_decoder(
     embeddings = parts.embeddings
     if stack == "decoder" and parts.decoder_embeddings is not None:
         embeddings = parts.decoder_embeddings
-    differences = _sizes(decoder, model, own, stack) or [
+    differences = differences_of_sizes(decoder, model, own) or [
         *differences_of_embeddings(read.embeddings, embeddings, stack),
         *differences_of_stack(
             read.stack, own, stack, num_layers=f"num_layers of {stack}", turned=stack == "encoder"
@@ -205,15 +206,6 @@ def _embeddings(
     }
     table = f"{own}tokens/table"
     return copied | {table: first_words(flat[table], copied[table], num_words)}
-
-
-def _sizes(decoder: Any, model: Any, own: StackConfig, stack: str) -> list[str]:
-    lines = []
-    if decoder.vocab_size > model.vocab_size:
-        lines.append(f"it has {decoder.vocab_size:,} ids of a vocabulary, the model {model.vocab_size:,}")
-    if decoder.model_dim != own.model_dim:
-        lines.append(f"its width is {decoder.model_dim}, that of the {stack} {own.model_dim} (model_dim)")
-    return lines
 
 
 def _check_cross_attention(decoder: StackConfig, encoder: StackConfig) -> None:

@@ -22,18 +22,20 @@ _FREE_EMBEDDINGS = frozenset({"vocab_size", "pad_vocab_to_multiple_of", "stddev"
 _FREE_TYPES = frozenset({"num_token_types", "num_task_types", "positions"})
 
 
-def differences_of_sizes(read: Any, model: Any) -> list[str]:
-    """Return the sizes of whole models that differ, in words.
+def differences_of_sizes(read: Any, model: Any, stack: StackConfig | None = None) -> list[str]:
+    """Return the sizes of vocabularies and widths that differ, in words.
 
     Args:
       read: Configuration of the pretrained model.
       model: Configuration of the model to train.
+      stack: Its stack that the weights are for, where widths of stacks differ.
     """
+    width = model.model_dim if stack is None else stack.model_dim
     lines = []
     if read.vocab_size > model.vocab_size:
         lines.append(f"it has {read.vocab_size:,} ids of a vocabulary, the model {model.vocab_size:,}")
-    if read.model_dim != model.model_dim:
-        lines.append(f"its width is {read.model_dim}, the model's {model.model_dim} (model_dim)")
+    if read.model_dim != width:
+        lines.append(f"its width is {read.model_dim}, the model's {width} (model_dim)")
     return lines
 
 

@@ -111,7 +111,7 @@ def test_the_decoder_writes_what_it_wrote_alone_where_cross_attention_adds_nothi
     [
         (replace(MODEL), MODEL, "decoder", "a T5GemmaConfig, which is no decoder"),
         (GEMMA, GEMMA, "decoder", "a Gemma2Config is none; take T5Gemma"),
-        (WIDER, MODEL, "encoder", r"its width is 32, that of the encoder 16 \(model_dim\)"),
+        (WIDER, MODEL, "encoder", r"its width is 32, the model's 16 \(model_dim\)"),
         (replace(GEMMA, vocab_size=70), MODEL, "encoder", "it has 70 ids of a vocabulary, the model 64"),
         (
             replace(GEMMA, num_layers=2),
