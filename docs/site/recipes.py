@@ -38,6 +38,7 @@ TITLES = {
     "roberta": "RoBERTa",
     "albert": "ALBERT",
     "electra": "ELECTRA",
+    "deberta_v3": "DeBERTa v3",
     "spanbert": "SpanBERT",
     "ernie": "ERNIE 1.0",
     "entity_bert": "ERNIE of Tsinghua",

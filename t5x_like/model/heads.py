@@ -14,6 +14,7 @@ from t5x_like.model.layers.embedding import Embedding, EmbeddingsConfig
 from t5x_like.model.layers.linear import FanIn, Initializer, Linear, Normal
 from t5x_like.model.layers.masks import MASKED
 from t5x_like.model.layers.modules import modules_of
+from t5x_like.model.layers.norm import NormConfig
 from t5x_like.model.layers.pooler import Pooler, PoolerConfig
 from t5x_like.model.layers.transform import Transform, TransformConfig
 from t5x_like.partitioning.activations import constrain_inner, gather_output
@@ -176,6 +177,8 @@ class ScoreHeadConfig:
       name: Key of the scores in ``Predictions.heads``.
       input: Scores of each token, or of the pooled sequence.
       num_outputs: Number of scores.
+      first_token_norm: Norm of each token's sum with the first token, before the transform (DeBERTa v3's
+        discriminator); ``None`` leaves tokens as they are.
       transform: Layer before the scores; ``None`` for none.
       bias: Adds a bias to the scores.
       dropout_rate: Dropout after the transform (as in the code of Devlin et al. 2019).
@@ -184,6 +187,7 @@ class ScoreHeadConfig:
     name: str
     input: Literal["tokens", "pooled"]
     num_outputs: int
+    first_token_norm: NormConfig | None = None
     transform: TransformConfig | None = None
     bias: bool = True
     dropout_rate: float = 0.0
@@ -197,6 +201,7 @@ class ScoreHead(nnx.Module):
     ):
         transform_key, out_key = jax.random.split(key)
         transform = config.transform
+        self.first_token_norm = config.first_token_norm and config.first_token_norm.build(model_dim)
         self.transform = transform and Transform(transform, model_dim, key=transform_key, init=init)
         self.projection = Linear(
             model_dim if transform is None else transform.dim,
@@ -212,6 +217,8 @@ class ScoreHead(nnx.Module):
         self, x: Float[Array, "*rows D"], *, dropout_key: Key[Array, ""] | None = None
     ) -> Float[Array, "*rows C"]:
         """Return float32 scores."""
+        if self.first_token_norm is not None:
+            x = self.first_token_norm(x + x[..., :1, :])
         x = x if self.transform is None else self.transform(x)
         x = dropout(x, self.config.dropout_rate, dropout_key)
         return self.projection(x, output_dtype=jnp.dtype(jnp.float32))

@@ -63,6 +63,16 @@ class LazyArray:
         return np.asarray(self.read((slice(None),) * self.ndim), dtype)
 
 
+def sum_of(first: Any, second: Any) -> LazyArray:
+    """Return the sum of two arrays of one shape, which are read when it is.
+
+    Args:
+      first: An array, a lazy one or a shape.
+      second: Another one.
+    """
+    return LazyArray(first.shape, lambda index: np.asarray(first[index]) + np.asarray(second[index]))
+
+
 def put_on_devices(array: Any, sharding: Sharding | None, *, whole_bytes: int = _WHOLE_BYTES) -> jax.Array:
     """Place an array on devices; a large lazy one part by part.
 

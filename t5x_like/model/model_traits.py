@@ -170,6 +170,14 @@ class ModelTraits:
           saved: Configuration of that model, which may differ in its task.
           weights: Its weights, or their shapes, by its paths.
         """
+        return weights if type(saved) is type(self) else traits_of(saved).remaining_weights(weights)
+
+    def remaining_weights(self, weights: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the weights of the model that remains after training, by its paths, of one that has others, too.
+
+        Args:
+          weights: All weights, or their shapes, by their paths.
+        """
         return weights
 
     def trained_by_default(self, paths: Collection[str]) -> tuple[str, ...]:

@@ -199,10 +199,11 @@ def map_tokens(function: Callable[..., Tree], shared: PyTree, *tokens: jax.Array
 
 
 def map_experts(function: Callable[..., jax.Array], experts: PyTree, *tokens: PyTree) -> jax.Array:
-    """Return ``function(experts, first, *tokens)``, run on every device for its own experts; inside jit.
+    """Return ``function(experts, first, *tokens)``, run on every device for some of the experts; inside jit.
 
-    Devices that share out the experts exchange all of their tokens, and add up the outputs: experts never travel.
-    Without a mesh the function runs as it is. Where the mesh doesn't divide the rows, all devices read all of them.
+    Along ``expert``, devices exchange all of their tokens, and add up the outputs. Along other axes that share out the
+    experts, either tokens or experts travel, whichever are fewer bytes. Without a mesh the function runs as it is.
+    Where the mesh doesn't divide the rows, all devices read all of them.
 
     Args:
       function: Called with some experts, the number of the first, and arrays of the tokens that may use them; returns
@@ -216,19 +217,22 @@ def map_experts(function: Callable[..., jax.Array], experts: PyTree, *tokens: Py
     num_experts, num_rows = len(jax.tree.leaves(experts)[0]), len(jax.tree.leaves(tokens)[0])
     (expert_axes,) = spec_for(("experts",), (num_experts,), mesh)[0]
     names = one_or_several(expert_axes) if expert_axes else ()
-    parts = math.prod(mesh.shape[name] for name in names)
     is_divided = num_rows % row_groups(mesh) == 0
+    token_names = names
+    if is_divided and _are_experts_smaller(experts, tokens, mesh, names):
+        token_names = tuple(name for name in names if name == "expert")
+    expert_names = tuple(name for name in names if name not in token_names)
+    parts = math.prod(mesh.shape[name] for name in token_names)
 
     def on_own_experts(experts: PyTree, *tokens: PyTree) -> jax.Array:
-        first = jax.lax.axis_index(names) * (num_experts // parts) if names else 0
-        if not names:
-            return function(experts, first, *tokens)
-        if is_divided:
-            tokens = jax.tree.map(lambda each: jax.lax.all_gather(each, names, tiled=True), tokens)
-        outputs = function(experts, first, *tokens)
-        if is_divided:
-            return jax.lax.psum_scatter(outputs, names, tiled=True)
-        return jax.lax.psum(outputs, names)
+        experts = _gather(experts, expert_names)
+        if not token_names:
+            return function(experts, 0, *tokens)
+        first = jax.lax.axis_index(token_names) * (num_experts // parts)
+        if not is_divided:
+            return jax.lax.psum(function(experts, first, *tokens), token_names)
+        outputs = function(experts, first, *_gather(tokens, token_names))
+        return jax.lax.psum_scatter(outputs, token_names, tiled=True)
 
     of_tokens = PartitionSpec(BATCH_MESH_AXES if is_divided else None)
     return jax.shard_map(
@@ -238,6 +242,32 @@ def map_experts(function: Callable[..., jax.Array], experts: PyTree, *tokens: Py
         axis_names=set(BATCH_MESH_AXES),
         check_vma=False,
     )(experts, *tokens)
+
+
+def _are_experts_smaller(
+    experts: PyTree, tokens: tuple[PyTree, ...], mesh: AbstractMesh, names: tuple[str, ...]
+) -> bool:
+    """Return whether a device's experts have fewer bytes than its inputs and outputs, exchanged along ``expert``.
+
+    Each device of the other axes gets as many.
+
+    Args:
+      experts: Weights of all experts.
+      tokens: Arrays of all tokens, of which the first is as large as the outputs.
+      mesh: Devices.
+      names: Axes that share out the experts.
+    """
+    parts = math.prod(mesh.shape[name] for name in (*names, "model"))
+    of_experts = sum(leaf.nbytes for leaf in jax.tree.leaves(experts)) // parts
+    of_tokens = 2 * jax.tree.leaves(tokens[0])[0].nbytes // row_groups(mesh)
+    return of_experts < of_tokens * mesh.shape["expert"]
+
+
+def _gather(parts: Tree, names: tuple[str, ...]) -> Tree:
+    """Return arrays of all devices along some axes, joined along the first dimension."""
+    if not names:
+        return parts
+    return jax.tree.map(lambda each: jax.lax.all_gather(each, names, tiled=True), parts)
 
 
 def map_heads(

@@ -118,7 +118,7 @@ def bytes_moved(computation: Computation, instruction: Instruction) -> float:
         case "dynamic-update-slice":
             return 2 * read[1]
         case "scatter":
-            return 3 * sum(read[2:])
+            return 3 * sum(read[1 + len(read) // 2 :])
         case "dynamic-update-slice-start":
             return read[1]
         case "slice-start" | "dynamic-slice-start":
@@ -129,6 +129,17 @@ def bytes_moved(computation: Computation, instruction: Instruction) -> float:
         case "broadcast" | "iota" | "rng-bit-generator":
             return written
     return sum(read) + written
+
+
+def updates_of(computation: Computation, scatter: Instruction) -> list[Instruction]:
+    """Return the operands of a scatter that are put into its first ones, after the indices.
+
+    Args:
+      computation: Computation that contains the instruction.
+      scatter: The instruction.
+    """
+    operands = computation.operands(scatter)
+    return operands[1 + len(operands) // 2 :]
 
 
 def host_bytes(instruction: Instruction) -> int:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from t5x_like.model.layers.expert_blocks import rounds_of
 from t5x_like.planning.device_groups import MeshShape, replica_groups, source_target_pairs
 from t5x_like.planning.hlo_program import Computation, HloProgram, Instruction, Shape, parse
-from t5x_like.planning.instruction_costs import bytes_moved, host_bytes, matmul_flops
+from t5x_like.planning.instruction_costs import bytes_moved, host_bytes, matmul_flops, updates_of
 
 _COLLECTIVES = (
     "all-gather",
@@ -349,12 +349,14 @@ class _Counter:
                     continue  # passed on, or sent: that is counted as communication
                 elif user.opcode == "fusion":
                     total += self._bytes_read(user.called("calls")[0], index)
+                elif user.opcode == "scatter" and index == 0:
+                    total += sum(operand.num_bytes for operand in updates_of(fused, user))
                 elif user.opcode != "dynamic-update-slice" or index != 0:
                     return whole
         return min(total, whole)
 
     def _bytes_written(self, fused: Computation, root: Instruction) -> int:
-        """Return the bytes that a fusion writes: the update, where it changes a slice of an operand in place."""
+        """Return the bytes that a fusion writes: the updates, where it changes parts of an operand in place."""
         if root.opcode == "tuple":
             return sum(self._bytes_written(fused, operand) for operand in fused.operands(root))
         is_elsewhere = all(shape.is_on_chip or shape.is_on_host for shape in root.shapes)
@@ -363,6 +365,8 @@ class _Counter:
             return 0
         if source.opcode == "dynamic-update-slice":
             return fused.operands(source)[1].num_bytes
+        if source.opcode == "scatter":
+            return sum(operand.num_bytes for operand in updates_of(fused, source))
         if source.opcode == "fusion":
             inner = self._program.computations[source.called("calls")[0]]
             return self._bytes_written(inner, inner.instructions[inner.root])

@@ -152,8 +152,8 @@ class RunWeights:
         """True if the model has a part of the saved weights, or others of their paths."""
         if self.saved is None or self.saved == self.config:
             return False
-        paths = dict.fromkeys(parameters.flatten(parameters.abstract(self.saved)[1]))
-        return self._taken(paths).keys() != paths.keys()
+        shapes = parameters.flatten(parameters.abstract(self.saved)[1])
+        return self._taken(shapes).keys() != shapes.keys()
 
     def _fresh(self, like: Parameters) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Paths of heads and of adapters to draw: none where the rest differs too, which restoring then refuses."""

@@ -308,6 +308,28 @@ def test_fusions_that_a_collective_passes_through_do_not_read_or_write_its_array
     assert counts.num_bytes == 7 * (counter + product + scattered) + 2 * 4  # the entry copies the counter
 
 
+@pytest.mark.parametrize("is_fused", [True, False])
+def test_a_scatter_reads_and_writes_the_rows_that_change(is_fused):
+    scatter = "ROOT %s = f32[512,16] scatter(%x, %i, %u), to_apply=%add"
+    parameters = """
+  %x = f32[512,16]{1,0} parameter(0)
+  %i = s32[4,1]{1,0} parameter(1)
+  %u = f32[4,16]{1,0} parameter(2)"""
+    fusion = "ROOT %s = f32[512,16]{1,0} fusion(%x, %i, %u), kind=kCustom, calls=%fused"
+    text = f"""HloModule m
+
+%fused (x: f32[512,16], i: s32[4,1], u: f32[4,16]) -> f32[512,16] {{{parameters}
+  {scatter}
+}}
+
+ENTRY %main (x: f32[512,16], i: s32[4,1], u: f32[4,16]) -> f32[512,16] {{{parameters}
+  {fusion if is_fused else scatter}
+}}
+"""
+    indices = 16 if is_fused else 0
+    assert count(text, MeshShape(("data",), (1,))).num_bytes == 3 * 4 * 16 * 4 + indices
+
+
 def test_slices_that_a_gpu_keeps_in_the_hosts_memory_are_counted():
     text = """HloModule m
 

@@ -1,7 +1,10 @@
 """ELECTRA's pretraining: a discriminator detects tokens that a generator replaced (Clark et al. 2020).
 
-https://arxiv.org/abs/2003.10555.
+https://arxiv.org/abs/2003.10555. DeBERTa v3 shares the word table in another way (He et al. 2021,
+https://arxiv.org/abs/2111.09543, §3.3).
 """
+
+from typing import Literal, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -20,24 +23,33 @@ from t5x_like.model.layers.stack import Stack, StackOutput
 
 REPLACED = "replaced_tokens"  # the discriminator's head
 
+# "shared": both learn the same tables. "gradient_disentangled": the generator alone learns its word table. The
+# discriminator adds a table of its own, at first 0, to what the generator's has become.
+EmbeddingSharing: TypeAlias = Literal["shared", "gradient_disentangled"]
+
 
 @config_class
 class GeneratorDiscriminatorConfig:
-    """Two encoders with the same embedding tables, each with a projection to its own width.
+    """Two encoders, each with a projection from the tables to its own width.
 
     Attributes:
       generator: Encoder with a head over the vocabulary.
       discriminator: Encoder with the head ``"replaced_tokens"``, one score for each token.
       discriminator_weight: Weight of the discriminator's loss, a mean over real tokens.
+      embedding_sharing: Which tables the models share (see ``EmbeddingSharing``).
     """
 
     generator: EncoderConfig
     discriminator: EncoderConfig
     discriminator_weight: float = 50.0
+    embedding_sharing: EmbeddingSharing = "shared"
 
 
 class GeneratorDiscriminator(nnx.Module):
-    """Both models. ``embedding``, ``encoder`` and ``heads`` are the discriminator's, named as in ``Encoder``."""
+    """Both models. ``embedding``, ``encoder`` and ``heads`` are the discriminator's, named as in ``Encoder``.
+
+    With ``"gradient_disentangled"`` the word table in ``embedding`` is what is added to the generator's.
+    """
 
     def __init__(self, config: GeneratorDiscriminatorConfig, *, key: Key[Array, ""]):
         keys = jax.random.split(key, 6)
@@ -47,6 +59,14 @@ class GeneratorDiscriminator(nnx.Module):
         init = config.generator.stack.blocks[0].init
         self.generator = Stack(config.generator.stack, key=keys[4])
         self.generator_heads = Heads(config.generator.heads, tables, width, key=keys[5], init=init)
+        is_shared = config.embedding_sharing == "shared"
+        self.generator_embedding = (
+            None if is_shared else Embeddings(tables, width, key=jax.random.fold_in(key, 6))
+        )
+        if not is_shared:
+            difference = self.embedding.tokens
+            assert difference is not None
+            difference.table[...] = jnp.zeros_like(difference.table[...])
         self.config = config
 
     @property
@@ -61,7 +81,8 @@ class GeneratorDiscriminator(nnx.Module):
         (§3.1). A batch without targets is not changed.
         """
         generated = self._read(batch, fold(dropout_key, 0), by_generator=True)
-        table, segment_ids = self.embedding.tokens, batch.encoder_segment_ids
+        table = (self.embedding if self.generator_embedding is None else self.generator_embedding).tokens
+        segment_ids = batch.encoder_segment_ids
         logits, _, _ = self.generator_heads(generated.output, table, segment_ids)
         assert logits is not None, "a generator scores words"
         tokens, is_replaced = _replace(batch, whole_logits(logits), fold(dropout_key, 1))
@@ -84,18 +105,23 @@ class GeneratorDiscriminator(nnx.Module):
         )
 
     def _read(self, batch: Batch, dropout_key: Key[Array, ""] | None, *, by_generator: bool) -> StackOutput:
-        tokens, dtype = batch.encoder_input_tokens, jnp.dtype(self.config.discriminator.compute_dtype)
-        projection = self.generator_projection if by_generator else self.embedding.projection
-        embedded = self.embedding.unprojected(
-            self.embedding.words(tokens, dtype),
-            tokens,
-            positions=batch.encoder_positions,
-            token_types=batch.token_types,
-        )
         stack = self.generator if by_generator else self.encoder
-        embedded = embedded if projection is None else projection(embedded)
+        embedded = self._embed(batch, by_generator=by_generator)
         with named_activations.scope("generator" if by_generator else "encoder"):
             return stack(embedded, encoder_context(batch), dropout_key=dropout_key)
+
+    def _embed(self, batch: Batch, *, by_generator: bool) -> Float[Array, "B L D"]:
+        tokens, dtype = batch.encoder_input_tokens, jnp.dtype(self.config.discriminator.compute_dtype)
+        others = {"positions": batch.encoder_positions, "token_types": batch.token_types}
+        if self.generator_embedding is not None:
+            tables = self.generator_embedding if by_generator else self.embedding
+            words = tables.words(tokens, dtype)
+            if not by_generator:
+                words = words + jax.lax.stop_gradient(self.generator_embedding.words(tokens, dtype))
+            return tables.project(tables.unprojected(words, tokens, **others))
+        projection = self.generator_projection if by_generator else self.embedding.projection
+        embedded = self.embedding.unprojected(self.embedding.words(tokens, dtype), tokens, **others)
+        return embedded if projection is None else projection(embedded)
 
 
 def _encoder(config: EncoderConfig, keys: Key[Array, " 3"]) -> tuple[Embeddings, Stack, Heads]:

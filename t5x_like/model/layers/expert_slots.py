@@ -1,7 +1,7 @@
 """Places of tokens in front of experts: so many slots for each expert, or as many as tokens want.
 
-Letters beyond ``shapes.py``: E experts, C slots in an expert for the tokens of one row, S slots in all (E * C with a
-capacity), P experts that a token chooses, T = L * P choices of a row, N blocks of R slots.
+Letters beyond ``shapes.py``: E experts, C slots in an expert for the tokens of one row, S = E * C slots in all,
+P experts that a token chooses, T = L * P choices of a row, N blocks of R slots.
 """
 
 from typing import Any, NamedTuple
@@ -12,10 +12,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
 from t5x_like.model import named_activations
+from t5x_like.model.automatic_choices import platform
 
-# Rows whose product is taken to cost as much as reading an expert's weights: an estimate, the cost of a smaller block.
+# Rows whose product is taken to cost as much as reading an expert's weights: estimates. On accelerators FLOPs a second
+# over bytes a second, from data sheets: 166 on a TPU v5p, 240 on a v5e, 295 on an H100, with two bytes a weight.
 _ROWS_OF_A_READ = 16
-_LARGEST_BLOCK = 256
+_ACCELERATORS_ROWS_OF_A_READ = 256
+_LARGEST_BLOCK = 1024
 
 
 class Routes(NamedTuple):
@@ -33,15 +36,15 @@ class Routes(NamedTuple):
 
 
 class ExpertBlocks(NamedTuple):
-    """Slots of all choices, in blocks that each belong to one expert.
+    """Choices in blocks that each belong to one expert.
 
     Attributes:
-      routes: Slots of one row of tokens.
+      choices: Choices in the slots of each block, counted over all tokens; T in empty slots.
       experts: Expert of each block.
       num_used: Number of blocks with a choice, which come first.
     """
 
-    routes: Routes
+    choices: Int[Array, "N R"]
     experts: Int[Array, " N"]
     num_used: Int[Array, ""]
 
@@ -82,37 +85,28 @@ def assign_places(
     return Routes(slots_BT.reshape(chosen_BLP.shape), jax.vmap(invert)(slots_BT), gates_BLP)
 
 
-def assign_blocks(
-    chosen: Int[Array, "1 L P"], gates: Float[Array, "1 L P"], real: Bool[Array, "1 L P"], *, num_experts: int
-) -> ExpertBlocks:
+def assign_blocks(chosen: Int[Array, "L P"], real: Bool[Array, "L P"], *, num_experts: int) -> ExpertBlocks:
     """Assign a slot to every choice: those of one expert after another, each expert's filled up to whole blocks.
 
     Args:
       chosen: Experts that each token chose.
-      gates: Weights of their outputs.
       real: False for choices that get no slot.
       num_experts: Number of experts.
     """
-    num_choices = chosen.shape[1] * chosen.shape[2]
+    num_choices = chosen.shape[0] * chosen.shape[1]
     size, num_blocks = block_shape(num_choices, num_experts)
     chosen_T = jnp.where(real, chosen, num_experts).reshape(-1)  # those without a slot come last
     order_T = jnp.argsort(chosen_T, stable=True)
     counts_E = jnp.sum(jax.nn.one_hot(chosen_T, num_experts, dtype=jnp.int32), axis=0)
-    blocks_E = -(-counts_E // size)
-    last_E = jnp.cumsum(blocks_E)
-    # Of each expert: its first slot, less the choices of experts before it.
-    shifts_E = (last_E - blocks_E) * size - (jnp.cumsum(counts_E) - counts_E)
-    sorted_T = chosen_T[order_T]
-    slots_T = jnp.arange(num_choices) + jnp.take(shifts_E, sorted_T, mode="clip")
-    slots_T = jnp.where(sorted_T < num_experts, slots_T, size * num_blocks)
-    choices_S = jnp.full(size * num_blocks, num_choices, jnp.int32).at[slots_T].set(order_T, mode="drop")
-    slots_T = jnp.zeros_like(slots_T).at[order_T].set(slots_T)
-    experts_N = jnp.searchsorted(last_E, jnp.arange(num_blocks), side="right")
-    return ExpertBlocks(
-        routes=Routes(slots_T.reshape(chosen.shape), choices_S[None], gates),
-        experts=jnp.minimum(experts_N, num_experts - 1),
-        num_used=last_E[-1],
-    )
+    ends_E, blocks_E = jnp.cumsum(counts_E), -(-counts_E // size)
+    last_E, index_N = jnp.cumsum(blocks_E), jnp.arange(num_blocks)
+    experts_N = jnp.minimum(jnp.searchsorted(last_E, index_N, side="right"), num_experts - 1)
+    # Of each expert: the choice at the first slot of block 0, if all blocks before were its own.
+    first_E = ends_E - counts_E - (last_E - blocks_E) * size
+    sorted_NR = (jnp.take(first_E, experts_N) + index_N * size)[:, None] + jnp.arange(size)[None]
+    is_used_NR = sorted_NR < jnp.take(ends_E, experts_N)[:, None]
+    choices_NR = jnp.where(is_used_NR, jnp.take(order_T, sorted_NR, mode="clip"), num_choices)
+    return ExpertBlocks(choices=choices_NR, experts=experts_N, num_used=last_E[-1])
 
 
 def block_shape(num_choices: Any, num_experts: int) -> tuple[int, Any]:
@@ -130,12 +124,13 @@ def block_shape(num_choices: Any, num_experts: int) -> tuple[int, Any]:
     def num_blocks(size: int) -> int:
         return min(num_choices, num_choices // size + num_experts)
 
+    rows_of_a_read = _ROWS_OF_A_READ if platform() in ("cpu", "any") else _ACCELERATORS_ROWS_OF_A_READ
     sizes = [2**power for power in range(_LARGEST_BLOCK.bit_length())]
-    size = min(sizes, key=lambda size: num_blocks(size) * (size + _ROWS_OF_A_READ))
+    size = min(sizes, key=lambda size: num_blocks(size) * (size + rows_of_a_read))
     return size, num_blocks(size)
 
 
-def expected_blocks(size: int, chosen: Int[Array, "1 L P"], share: float) -> int:
+def expected_blocks(size: int, chosen: Int[Array, "L P"], share: float) -> int:
     """Return how many blocks are used if all experts are equally busy; 1 for symbolic numbers of tokens.
 
     Args:
@@ -143,24 +138,21 @@ def expected_blocks(size: int, chosen: Int[Array, "1 L P"], share: float) -> int
       chosen: Experts that each token chose.
       share: Part of all experts that are here.
     """
-    if jax.export.is_symbolic_dim(chosen.shape[1]):
+    if jax.export.is_symbolic_dim(chosen.shape[0]):
         return 1
-    return max(1, round(chosen.shape[1] * chosen.shape[2] * share / size))
+    return max(1, round(chosen.size * share / size))
 
 
-def observe_by_token(
-    hidden: Float[Array, "B S F"], routes: Routes, shape: tuple[int, ...]
-) -> Float[Array, "B S F"]:
+def observe_by_token(hidden: Float[Array, "B S F"], routes: Routes) -> Float[Array, "B S F"]:
     """Return the experts' inner activations, observed as those of tokens, [B, L, P * F]; 0 without a slot.
 
     Args:
       hidden: Inner activations at the slots.
       routes: Slots of the tokens.
-      shape: Rows and tokens of the batch, which may be one row for the routes.
     """
     slots_BT = routes.slots.reshape(len(routes.slots), -1)
     hidden_BTF = rows_at(hidden, slots_BT, routes.choices[..., None])
-    by_token = hidden_BTF.reshape(*shape, -1)
+    by_token = hidden_BTF.reshape(*routes.slots.shape[:2], -1)
     observed = named_activations.observe("activations", by_token).reshape(hidden_BTF.shape)
     return rows_at(observed, routes.choices, slots_BT[..., None])
 

@@ -17,7 +17,7 @@ from jaxtyping import Array, Bool, Float, Key
 
 from t5x_like.config_class import config_class
 from t5x_like.model import named_activations
-from t5x_like.model.layers.expert_blocks import map_blocks
+from t5x_like.model.layers.expert_blocks import sum_of_experts
 from t5x_like.model.layers.expert_slots import (
     Routes,
     assign_blocks,
@@ -170,10 +170,13 @@ class MixtureOfExperts(nnx.Module):
         bias = None if self.correction_bias is None else self.correction_bias[...]
         routing = route(config.router, logits_BLE, config.num_experts_per_token, bias)
         has_slot = None
-        if config.capacity_factor is None:
-            y = self._in_blocks(x, routing, real_BL, dropout_rate, dropout_key)
+        if config.capacity_factor is not None:
+            capacity = config.capacity(x.shape[1])
+            y, has_slot = self._in_slots(x, routing, real_BL, capacity, dropout_rate, dropout_key)
+        elif named_activations.is_recording():  # captured activations can't leave a loop
+            y, _ = self._in_slots(x, routing, real_BL, x.shape[1], dropout_rate, dropout_key)
         else:
-            y, has_slot = self._in_slots(x, routing, real_BL, dropout_rate, dropout_key)
+            y = self._in_blocks(x, routing, real_BL, dropout_rate, dropout_key)
         if self.shared_expert is not None:
             key = None if dropout_key is None else jax.random.fold_in(dropout_key, config.num_experts)
             y = y + self.shared_expert.narrow(
@@ -191,10 +194,16 @@ class MixtureOfExperts(nnx.Module):
         return y, sum_routing(routing, real_BL, loss=loss, has_slot=has_slot)
 
     def _in_slots(
-        self, x: Array, routing: Routing, real_BL: Array, dropout_rate: float, dropout_key: Array | None
+        self,
+        x: Array,
+        routing: Routing,
+        real_BL: Array,
+        capacity: int,
+        dropout_rate: float,
+        dropout_key: Array | None,
     ) -> tuple[Float[Array, "B L D"], Bool[Array, "B L P"]]:
-        """Run each row's tokens in so many slots of each expert; return which choices have one, too."""
-        capacity, num_experts = self.config.capacity(x.shape[1]), self.config.num_experts
+        """Run each row's tokens in ``capacity`` slots of each expert; return which choices have one, too."""
+        num_experts = self.config.num_experts
         routes = assign_places(
             routing.chosen, routing.gates, real_BL, num_experts=num_experts, capacity=capacity
         )
@@ -214,7 +223,7 @@ class MixtureOfExperts(nnx.Module):
         if named_activations.is_recording():
             hidden_BECF = jnp.moveaxis(hidden_EBCF, 0, 1)
             hidden_BSF = hidden_BECF.reshape(len(hidden_BECF), -1, hidden_BECF.shape[-1])
-            hidden_BSF = observe_by_token(hidden_BSF, routes, routes.slots.shape[:2])
+            hidden_BSF = observe_by_token(hidden_BSF, routes)
             hidden_EBCF = jnp.moveaxis(hidden_BSF.reshape(hidden_BECF.shape), 1, 0)
         return jax.vmap(_narrow(dropout_rate))(self.experts, hidden_EBCF, keys)
 
@@ -222,47 +231,37 @@ class MixtureOfExperts(nnx.Module):
         self, x: Array, routing: Routing, real_BL: Array, dropout_rate: float, dropout_key: Array | None
     ) -> Float[Array, "B L D"]:
         """Run all rows' tokens in as many blocks of each expert as they fill."""
-        config = self.config
 
         def run(experts: FeedForward, first: Array | int, x: Array, *tokens: Array) -> Array:
             num_experts = len(jax.tree.leaves(experts)[0])
-            chosen, gates, real = (each.reshape(1, -1, each.shape[-1]) for each in tokens)
+            chosen, gates, real = (each.reshape(-1, each.shape[-1]) for each in tokens)
             chosen = chosen - first
             is_here = real & (chosen >= 0) & (chosen < num_experts)
-            blocks = assign_blocks(chosen, gates, is_here, num_experts=num_experts)
-            inputs = dispatch(x.reshape(1, -1, x.shape[-1]), blocks.routes)
-            inputs = inputs.reshape(blocks.experts.shape[0], -1, x.shape[-1])
-            num_expected = expected_blocks(inputs.shape[1], chosen, num_experts / config.num_experts)
-            hidden = map_blocks(
-                lambda expert, block, _: expert.widen(block),
-                experts,
-                inputs,
-                blocks.experts,
-                blocks.num_used,
-                num_expected=num_expected,
-            )
-            if named_activations.is_recording():
-                flat = hidden.reshape(1, -1, hidden.shape[-1])
-                hidden = observe_by_token(flat, blocks.routes, x.shape[:2]).reshape(hidden.shape)
+            blocks = assign_blocks(chosen, is_here, num_experts=num_experts)
             keys = None
             if dropout_key is not None:
                 # One draw for an expert, whatever blocks and devices its tokens are on.
                 keys = jax.vmap(partial(jax.random.fold_in, dropout_key))(blocks.experts + first)
-            outputs = map_blocks(
-                _narrow(dropout_rate),
+            share = num_experts / self.config.num_experts
+            y = sum_of_experts(
+                lambda expert, block, key: _narrow(dropout_rate)(expert, expert.widen(block), key),
                 experts,
-                hidden,
+                x.reshape(-1, x.shape[-1]),
+                gates,
+                blocks.choices,
                 blocks.experts,
                 blocks.num_used,
                 keys,
-                num_expected=num_expected,
+                num_expected=expected_blocks(blocks.choices.shape[1], chosen, share),
             )
-            return combine(outputs.reshape(1, -1, x.shape[-1]), blocks.routes).reshape(x.shape)
+            return y.reshape(x.shape)
 
-        tokens = x, routing.chosen, routing.gates, real_BL[..., None]
-        if named_activations.is_recording():  # captured activations can't leave a program of one device
-            return run(self.experts, 0, *tokens)
-        return map_experts(run, self.experts, *tokens)
+        # In the type of activations at once: each block reads them, and they may travel.
+        experts = jax.tree.map(
+            lambda leaf: leaf.astype(x.dtype) if jnp.issubdtype(leaf.dtype, jnp.inexact) else leaf,
+            self.experts,
+        )
+        return map_experts(run, experts, x, routing.chosen, routing.gates, real_BL[..., None])
 
 
 def num_unused(model: Any) -> int:

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from t5x_like.config_class import config_class, refuse_unused
-from t5x_like.model.heads import HeadsConfig, LMHeadConfig
+from t5x_like.model.heads import HeadsConfig, LMHeadConfig, ScoreHeadConfig
 from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.disentangled_attention import DistanceTableConfig, DistanceTerm, DistanceTerms
 from t5x_like.model.layers.embedding import EmbeddingsConfig
@@ -162,7 +162,13 @@ class DebertaV2Config(BertLikeConfig):
 
     @property
     def heads(self) -> HeadsConfig:
-        """Heads for ``task``."""
+        """Heads for ``task``; that for replaced tokens is DeBERTa v3's."""
+        if self.task == "replaced_tokens":
+            transform = TransformConfig(dim=self.model_dim, activation=self.activation)
+            scores = ScoreHeadConfig(
+                name=self.task, input="tokens", num_outputs=1, first_token_norm=self.norm, transform=transform
+            )
+            return HeadsConfig(scores=(scores,))
         head = LMHeadConfig(
             tie_word_embeddings=self.tie_word_embeddings, bias=True, transform=self.words_transform
         )

@@ -3,32 +3,24 @@
 Its published files are the discriminator's: ``zoo/electra.py`` reads them, and export leaves out the generator.
 """
 
-import warnings
-from dataclasses import fields, replace
-
-import jax
+from dataclasses import fields
 
 from t5x_like.config_class import changeable, config_class
-from t5x_like.model.families.generator_discriminator import (
-    GeneratorDiscriminator,
-    GeneratorDiscriminatorConfig,
-)
 from t5x_like.model.layers.attention_implementations import AttentionChoice
-from t5x_like.model.layers.embedding import EmbeddingsConfig
 from t5x_like.model.layers.feed_forward import Activation
 from t5x_like.model.layers.layer_scan import LayerLoop
 from t5x_like.model.layers.remat import Remat
-from t5x_like.model.model_traits import ModelTraits
 from t5x_like.model.parameters import Parameters
 from t5x_like.model.zoo.common_config import ComputeDtype
 from t5x_like.model.zoo.electra import ELECTRA, ElectraConfig
 from t5x_like.model.zoo.model_tasks import ModelTask
+from t5x_like.model.zoo.replaced_token_pretraining import ReplacedTokenPretraining, in_pretraining
 
 _OWN_FIELDS = ("generator_divisor", "discriminator_weight")
 
 
 @config_class
-class ElectraPretrainingConfig(ModelTraits):
+class ElectraPretrainingConfig(ReplacedTokenPretraining):
     """A generator and a discriminator of any size.
 
     Fields other than the first two are those of ``ElectraConfig``; sizes are the discriminator's.
@@ -57,7 +49,6 @@ class ElectraPretrainingConfig(ModelTraits):
     """
 
     generator_divisor: int = 4
-    discriminator_weight: float = 50.0
     vocab_size: int
     embed_dim: int
     model_dim: int
@@ -77,10 +68,6 @@ class ElectraPretrainingConfig(ModelTraits):
     pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
-        if self.discriminator_weight < 0:
-            raise ValueError(
-                f"discriminator_weight is {self.discriminator_weight}; give 0 or more, as the paper's 50"
-            )
         for name in ("model_dim", "mlp_dim", "num_heads"):
             size = getattr(self, name)
             if self.generator_divisor < 1 or size % self.generator_divisor:
@@ -88,16 +75,7 @@ class ElectraPretrainingConfig(ModelTraits):
                     f"a generator of a generator_divisor={self.generator_divisor}-th of {name}={size} can't be made; "
                     "choose a divisor of model_dim, mlp_dim and num_heads"
                 )
-        _ = self.discriminator, self.generator  # which refuse what they can't be
-
-    def build(self, key: jax.Array) -> GeneratorDiscriminator:
-        """Build both models with fresh weights drawn from ``key``."""
-        config = GeneratorDiscriminatorConfig(
-            generator=self.generator.encoder,
-            discriminator=self.discriminator.encoder,
-            discriminator_weight=self.discriminator_weight,
-        )
-        return GeneratorDiscriminator(config, key=key)
+        super().__post_init__()
 
     @property
     def discriminator(self) -> ElectraConfig:
@@ -108,16 +86,6 @@ class ElectraPretrainingConfig(ModelTraits):
     def generator(self) -> ElectraConfig:
         """Model that proposes replacements."""
         return self._electra("masked_lm", divisor=self.generator_divisor)
-
-    @property
-    def embeddings(self) -> EmbeddingsConfig:
-        """Tables that both share."""
-        return self.discriminator.embeddings
-
-    @property
-    def task(self) -> ModelTask:
-        """Task of the discriminator."""
-        return "replaced_tokens"
 
     def _electra(self, task: ModelTask, *, divisor: int) -> ElectraConfig:
         shared = {
@@ -140,20 +108,6 @@ def generator_params(params: Parameters) -> Parameters:
     return {"embedding": tables, "encoder": params["generator"], "heads": params["generator_heads"]}
 
 
-def _to_hugging_face(config: ElectraPretrainingConfig) -> dict[str, object]:
-    warnings.warn(
-        "written as ElectraForPreTraining, without the generator: Hugging Face keeps each in files of its own; to "
-        "continue pretraining, keep the run's own checkpoints",
-        stacklevel=2,
-    )
-    return ELECTRA.to_hugging_face(config.discriminator)
-
-
-ELECTRA_PRETRAINING = replace(
-    ELECTRA,
-    name="electra_pretraining",
-    config_class=ElectraPretrainingConfig,
-    model_types=(),
-    to_hugging_face=_to_hugging_face,
-    hugging_face_weights=lambda config: ELECTRA.hugging_face_weights(config.discriminator),
+ELECTRA_PRETRAINING = in_pretraining(
+    ELECTRA, ElectraPretrainingConfig, name="electra_pretraining", task="replaced_tokens"
 )
