@@ -23,11 +23,13 @@ class TokenLengths:
       lengths: Tokens of each measured row, sorted, int64 [N].
       special: Special ids that a row has besides.
       limit: Longest rows that the model reads.
+      parts_of: Tokens of the rows that all texts are cut into, one behind the other; ``None`` where each text is a row.
     """
 
     lengths: np.ndarray
     special: int
     limit: int
+    parts_of: int | None = None
 
     @property
     def num_tokens(self) -> int:
@@ -57,9 +59,10 @@ class TokenLengths:
         columns = " and ".join(map(repr, names))
         median, longest = int(np.median(self.lengths)), int(self.lengths[-1])
         cut = f"; {self.share_cut:.1%} of the rows are cut" if self.share_cut else ""
+        read = f"read up to {self.row_length}{cut}" if self.parts_of is None else f"read in rows of {self.parts_of}"
         return (
             f"text: {'columns' if len(names) > 1 else 'column'} {columns}, {int(self.lengths[0])} to {longest} tokens, "
-            f"half of the rows over {median}; read up to {self.row_length}{cut}"
+            f"half of the rows over {median}; {read}"
         )
 
 

@@ -1,6 +1,7 @@
 """Tables for models that write: texts to texts, and plain text."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import ClassVar
 
 from t5x_like.gin_config.user_error import UserError
@@ -127,6 +128,7 @@ class PlainTextPretraining(TaskKind):
             "targets_length": length if layout == "decoder" else max(length // 4, 16),
         }
         epochs = sizes.batch_size * sizes.train_steps * length / num_tokens
+        lengths = replace(lengths, parts_of=length)
         return RunChoices(lengths=lengths, sizes=sizes, epochs=epochs, values=values)
 
     def settings(self, rows: Sequence[ProjectRow]) -> Mapping[str, object]:

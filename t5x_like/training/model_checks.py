@@ -21,6 +21,7 @@ from t5x_like.text.batches.loader import empty_row
 from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.losses.total import TOKEN_LOSSES
+from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.objective_checks import check_objectives
 from t5x_like.training.repeat_loader import TrainingLoader
 from t5x_like.training.speech_checks import check_speech
@@ -81,6 +82,11 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: TrainingLo
         _check_unlabeled(experiment, tasks.train)
         _check_ranking(experiment, loader.head[0])
         _check_token_options(experiment, loader.head[0])
+    elif traits_of(model).task in HEADLESS_TASKS and isinstance(experiment.method, Supervised):
+        raise ValueError(
+            f"mixture {experiment.data.train.mixture!r} has tokens to predict, and the model has no head; give it the "
+            "task of a language model, such as 'causal_lm', 'masked_lm' or 'sequence_to_sequence_lm'"
+        )
     elif traits_of(model).task in _LABEL_TASKS and not traits_of(model).keep_lm_head:
         raise ValueError(
             f"mixture {experiment.data.train.mixture!r} has tokens to predict, and the model has a head for "

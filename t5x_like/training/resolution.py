@@ -6,9 +6,12 @@ from dataclasses import replace
 from jax.sharding import Mesh
 
 from t5x_like.model.adapters.adapter_weights import trainable_by_default
+from t5x_like.model.model_traits import ModelTask, traits_of
 from t5x_like.model.zoo.common_config import CommonConfig
+from t5x_like.model.zoo.model_tasks import HEADLESS_TASKS
 from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.pretrained.initial_weights import CheckpointModel, with_lm_head
+from t5x_like.text.batches.loader import empty_row
 from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.companions import Companion
 from t5x_like.training.experiment import Experiment
@@ -18,7 +21,8 @@ from t5x_like.training.state import StateLayout, plan_state
 def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
     """Replace ``CheckpointModel`` by the model's configuration, and fill in ``trainable``.
 
-    For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head.
+    For an auxiliary language-model loss, a decoder keeps its output layer over the vocabulary next to its head. A
+    checkpoint without a head gets such a layer where tokens are to predict.
 
     Args:
       experiment: The configuration.
@@ -34,6 +38,8 @@ def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
     model = experiment.start.resolve(experiment.model, head and experiment.method.model_head(head))
     if adds_lm_head:
         model = with_lm_head(model, head)
+    elif head is None and needs_head and traits_of(model).task in HEADLESS_TASKS:
+        model = replace(model, task=_language_task(experiment, tasks))
     if experiment.method.has_value_head:
         if not isinstance(model, CommonConfig):
             raise ValueError(
@@ -43,6 +49,14 @@ def resolve_experiment(experiment: Experiment, tasks: TaskSet) -> Experiment:
         model = replace(model, has_value_head=True)
     model = experiment.method.with_heads(model)
     return replace(experiment, model=model, trainable=experiment.trainable or trainable_by_default(model))
+
+
+def _language_task(experiment: Experiment, tasks: TaskSet) -> ModelTask:
+    """Return the task of a language model that reads the streams of training rows."""
+    row = empty_row(experiment.data.train, tasks)
+    if row.decoder_input_tokens is None:
+        return "masked_lm"
+    return "causal_lm" if row.encoder_input_tokens is None else "sequence_to_sequence_lm"
 
 
 def plan_experiment(

@@ -36,6 +36,7 @@ PAPERS = (
     "roberta",
     "albert",
     "electra",
+    "modernbert",
     "xlnet",
     "ulmfit",
     "spanbert",
@@ -57,7 +58,7 @@ UNREAD = ("MODEL_DIR='unused'", "INITIAL_CHECKPOINT='unused'")
 RANKING = ("roberta/super_glue_wsc.gin", "roberta/glue.gin TASK=wnli", "albert/glue.gin TASK=wnli")
 # Recipe with the tasks of GLUE.
 GLUE_RECIPES = {
-    **{paper: f"{paper}/glue.gin" for paper in ("bert", "roberta", "albert", "electra")},
+    **{paper: f"{paper}/glue.gin" for paper in ("bert", "roberta", "albert", "electra", "modernbert")},
     **{paper: f"{paper}/finetune.gin" for paper in ("spanbert", "gpt1")},
 }
 UNTIL_ALL_THAW = 6  # an epoch of a benchmark's own examples is a step
@@ -69,8 +70,8 @@ def test_glue_is_learned_task_by_task(recipe: str) -> None:
     assert mixtures == {task: f"glue_{task}_v002" for task in GLUE}
 
 
-@pytest.mark.parametrize("paper", ["roberta", "albert"])
-def test_roberta_and_albert_start_small_tasks_from_mnli(paper: str) -> None:
+@pytest.mark.parametrize("paper", ["roberta", "albert", "modernbert"])
+def test_recipes_that_start_small_tasks_from_mnli_say_so(paper: str) -> None:
     header = (RECIPES / paper / "glue.gin").read_text()
     assert f"--set TASK=rte --set INITIAL_CHECKPOINT=runs/{paper}_mnli" in header
     assert "MRPC, STS-B and RTE continue from the MNLI run" in header
