@@ -59,10 +59,10 @@ class TokenLengths:
         columns = " and ".join(map(repr, names))
         median, longest = int(np.median(self.lengths)), int(self.lengths[-1])
         cut = f"; {self.share_cut:.1%} of the rows are cut" if self.share_cut else ""
-        read = f"read up to {self.row_length}{cut}" if self.parts_of is None else f"read in rows of {self.parts_of}"
+        read = f"in rows of {self.parts_of}" if self.parts_of else f"up to {self.row_length}{cut}"
         return (
             f"text: {'columns' if len(names) > 1 else 'column'} {columns}, {int(self.lengths[0])} to {longest} tokens, "
-            f"half of the rows over {median}; {read}"
+            f"half of the rows over {median}; read {read}"
         )
 
 

@@ -12,7 +12,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.bert import BertConfig
 from t5x_like.pretrained.hugging_face_export import write_hugging_face
 
-WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{number}" for number in range(59))]
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *(f"word{index}" for index in range(59))]
 
 
 @pytest.fixture(scope="module")
@@ -58,7 +58,12 @@ def test_a_model_that_is_written_down_without_a_head_is_refused(
     monkeypatch.chdir(folder / "written")
     files = ("gin/models/bert/tiny.gin", "gin/objectives/masked_lm.gin")
     flags = [f"--gin_file={name}" for name in ("recipe.gin", *files)]
-    settings = ("VOCABULARY=../encoder", "LoaderConfig.layout=encoder", "BertConfig.task=base", "INPUTS_LENGTH=32")
+    settings = (
+        "VOCABULARY=../encoder",
+        "LoaderConfig.layout=encoder",
+        "BertConfig.task=base",
+        "INPUTS_LENGTH=32",
+    )
     sets = [flag for setting in settings for flag in ("--set", setting)]
     assert main(["config", "validate", *flags, "--model_dir", "runs/first", *sets]) == 2
     assert "has tokens to predict, and the model has no head; give it the task" in capsys.readouterr().err
