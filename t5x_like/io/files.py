@@ -121,6 +121,13 @@ def write_json(path: PathLike, value: object) -> None:
     write_text(path, json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
 
 
+def lfs_advice(beginning: bytes) -> str | None:
+    """Return what to do about a file that Git LFS holds elsewhere, by its first bytes; ``None`` for other files."""
+    if not beginning.startswith(b"version https://git-lfs"):
+        return None
+    return "is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned"
+
+
 def read_json(path: PathLike, kind: type = object) -> Any:
     """Read a JSON file, which somebody else may have written.
 
@@ -140,7 +147,8 @@ def read_json(path: PathLike, kind: type = object) -> Any:
         text = file.read_text(encoding="utf-8")
         value = json_value(text, object_pairs_hook=_refuse_double_keys, parse_constant=_refuse_constant)
     except (json.JSONDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{name} is not valid JSON: {error}") from error
+        advice = lfs_advice(file.read_bytes())
+        raise ValueError(f"{name} {advice or f'is not valid JSON: {error}'}") from error
     if not isinstance(value, kind):
         wanted = {dict: "an object", list: "a list"}.get(kind, kind.__name__)
         raise ValueError(f"{name} holds a value of type {type(value).__name__}, not {wanted}")

@@ -7,7 +7,7 @@ The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md
 import struct
 from typing import IO, Any, Never
 
-from t5x_like.io.files import PathLike, as_path
+from t5x_like.io.files import PathLike, as_path, lfs_advice
 
 _STRING, _ARRAY = 8, 9
 # Each type of a number, as module struct names it.
@@ -35,7 +35,9 @@ class _Header:
 
     def read(self) -> dict[str, Any]:
         """Read all that comes before the tensors' data, and return the metadata."""
-        if self._stream.read(4) != b"GGUF":
+        if (beginning := self._stream.read(4)) != b"GGUF":
+            if advice := lfs_advice(beginning + self._stream.read(60)):
+                raise ValueError(f"{self._where} {advice}")
             self._refuse("it does not begin with GGUF")
         version = self._number("I", "version")
         if version % 2**16 == 0:

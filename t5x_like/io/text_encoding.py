@@ -2,7 +2,7 @@
 
 import codecs
 
-from t5x_like.io.files import as_path
+from t5x_like.io.files import as_path, lfs_advice
 
 # Longer marks come first: UTF-32's begins with UTF-16's.
 WIDE_MARKS = {
@@ -11,7 +11,14 @@ WIDE_MARKS = {
     codecs.BOM_UTF16_LE: "UTF-16",
     codecs.BOM_UTF16_BE: "UTF-16",
 }
-_PACKINGS = {b"\x1f\x8b": "gzip", b"PK\x03\x04": "zip", b"\x28\xb5\x2f\xfd": "zstd"}
+_PACKINGS = {
+    b"\x1f\x8b": "gzip",
+    b"PK\x03\x04": "zip",
+    b"\x28\xb5\x2f\xfd": "zstd",
+    b"BZh": "bzip2",
+    b"\xfd7zXZ": "xz",
+}
+_TABLES = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 
 
 def refuse_foreign(beginning: bytes, file: str) -> None:
@@ -22,8 +29,10 @@ def refuse_foreign(beginning: bytes, file: str) -> None:
       file: Name of the file, for the message.
 
     Raises:
-      ValueError: The file is UTF-16 or UTF-32, or an archive under another name.
+      ValueError: The file is UTF-16 or UTF-32, an archive or a table under another name, or a pointer of Git LFS.
     """
+    if advice := lfs_advice(beginning):
+        raise ValueError(f"{file} {advice}")
     for mark, encoding in WIDE_MARKS.items():
         if beginning.startswith(mark):
             raise ValueError(_wide(file, encoding, "as its byte-order mark says"))
@@ -33,6 +42,9 @@ def refuse_foreign(beginning: bytes, file: str) -> None:
     for mark, packing in _PACKINGS.items():
         if beginning.startswith(mark):
             raise ValueError(f"{file} is a {packing} file under another name; unpack it, so that it is text")
+    for mark, kind in _TABLES.items():
+        if beginning.startswith(mark):
+            raise ValueError(f"{file} is a table of {kind} under another name; give it the ending .{kind}")
 
 
 def windows_remedy(file: str) -> str:

@@ -118,6 +118,11 @@ class ModelTraits:
         return False
 
     @property
+    def reads_masks(self) -> bool:
+        """Return whether the model takes positions with targets for masked ones, as generators of ELECTRA do."""
+        return False
+
+    @property
     def reads_speech(self) -> bool:
         """Return whether inputs are waveforms."""
         return False

@@ -14,14 +14,13 @@ from etils import epath
 from safetensors import SafetensorError, safe_open
 
 from t5x_like.io.bucket_copies import LocalFiles
-from t5x_like.io.files import PathLike, as_path, read_json, write_json
+from t5x_like.io.files import PathLike, as_path, lfs_advice, read_json, write_json
 from t5x_like.value_types import fits
 
 _ONE_FILE = "model.safetensors"
 _FLOATS = ("F64", "F32", "F16", "BF16")
 _INDEX = "model.safetensors.index.json"
 _PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".bin.index.json")
-_LFS_POINTER = b"version https://git-lfs"
 _ALIGNMENT = 8  # of the data, for those who map files into memory
 
 StoredDtype = Literal["float32", "bfloat16", "float16"]
@@ -142,8 +141,8 @@ def _is_plain_name(name: str) -> bool:
 
 def _advice(path: epath.Path) -> str:
     with path.open("rb") as file:
-        if file.read(len(_LFS_POINTER)) == _LFS_POINTER:
-            return "is a Git LFS pointer, not the file itself: run `git lfs pull` where it was cloned"
+        if advice := lfs_advice(file.read(64)):
+            return advice
     return f"is damaged or cut short, or no safetensors file: it has {path.stat().length:,} bytes; fetch it again"
 
 

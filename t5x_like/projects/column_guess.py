@@ -282,5 +282,10 @@ def _with_name(columns: dict[str, Column], name: str) -> str | None:
     return next((column for column in columns if _normalized(column) == _normalized(name)), None)
 
 
+def is_usual_name(name: str) -> bool:
+    """Return whether columns of texts or labels often have a name."""
+    return _normalized(name) in (*_TEXT_NAMES, *_LABEL_NAMES)
+
+
 def _normalized(name: str) -> str:
     return re.sub(r"[\s\-.]+", "_", name.strip().lower())

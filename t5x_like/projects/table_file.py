@@ -7,6 +7,7 @@ from typing import Any
 
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.io.paths import find_file
+from t5x_like.projects.column_guess import is_usual_name
 from t5x_like.projects.project_rows import count_of
 from t5x_like.projects.table import TableRow, UserTable, is_number
 from t5x_like.text.cells import parsed_cell
@@ -21,6 +22,7 @@ _SEPARATED = ("csv", "tsv")
 _PLAIN = "txt"
 _MAX_NAME = 60  # characters; a longer cell of the first line is a text, not a column's name
 _FIRST_ROWS = 1000
+_USUAL_NAMES = 2  # cells of a first line that are usual names of columns; one may be a text
 
 
 def read_table(file: str, *, columns: Sequence[str] = (), named: Sequence[str] = ()) -> UserTable:
@@ -177,10 +179,11 @@ def _first_line_names_columns(path: str, format: str, options: dict[str, Any]) -
     try:
         rows, _ = partition(islice(read_rows(path, format, **options), _FIRST_ROWS))
     except ValueError as error:
-        # Two cells with the same text, as in a table of pairs without names.
-        if "same name" in str(error):
+        # Two cells with the same text, as in a table of pairs without names, unless some are usual names.
+        usual = [name for name in first_record(path, format, **options) if is_usual_name(name)]
+        if "same name" in str(error) and len(usual) < _USUAL_NAMES:
             return False
-        raise UserError(str(error)) from None
+        raise UserError(str(error), hint="rename one of them") from None
     if not rows:
         return True
     names = list(rows[0].cells)

@@ -38,6 +38,16 @@ class ExpertBalance:
         rates = {f"{path}/correction_bias": layer.config.router.bias_update_rate for path, layer in layers}
         return cls({path: rate for path, rate in rates.items() if rate})
 
+    def keep(self, trained: PyTree, weights: PyTree) -> PyTree:
+        """Return trained weights with the biases of other weights: schedule-free averages don't concern them.
+
+        Args:
+          trained: Weights at which gradients are computed.
+          weights: Weights of the run.
+        """
+        biases = {path: each for path, each in parameters.flatten(weights).items() if path in self._rates}
+        return parameters.unflatten(parameters.flatten(trained) | biases) if biases else trained
+
     def divide(self, gradients: PyTree) -> tuple[PyTree, dict[str, PyTree]]:
         """Return the gradients with 0 for biases, and the excess choices of experts by the bias' path.
 

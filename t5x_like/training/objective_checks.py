@@ -9,9 +9,12 @@ from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.training.experiment import Experiment
 from t5x_like.training.training_data import ResolvedTasks
 
+# Tasks of models without a decoder.
+_ENCODER_TASKS = ("masked_lm", "pretraining", "next_sentence", "replaced_tokens", "bidirectional_lm")
+
 
 def check_objectives(experiment: Experiment, tasks: ResolvedTasks) -> None:
-    """Check that the model has what its objectives need: memory, token types, and targets that it doesn't read.
+    """Check that the model has what its rows need: streams, memory, token types, and targets of its kind.
 
     Args:
       experiment: Resolved configuration.
@@ -20,9 +23,45 @@ def check_objectives(experiment: Experiment, tasks: ResolvedTasks) -> None:
     Raises:
       ValueError: It lacks one of them.
     """
+    _check_streams(experiment, tasks.train)
     _check_memory(experiment, tasks.train)
     _check_shown_targets(experiment.model, tasks.train)
+    for each in (tasks.train, *tasks.validations):
+        _check_targets(experiment.model, each)
     _check_token_types(experiment.model, (tasks.train, *tasks.validations))
+
+
+def _check_streams(experiment: Experiment, tasks: TaskSet) -> None:
+    """Check that rows have the streams that a language model reads: inputs, targets after them, or both in one.
+
+    Raises:
+      ValueError: Rows lack inputs, or the model would read only one of two streams.
+    """
+    row, task = empty_row(experiment.data.train, tasks), traits_of(experiment.model).task
+    if row.decoder_input_tokens is None or task not in (
+        *_ENCODER_TASKS,
+        "causal_lm",
+        "sequence_to_sequence_lm",
+    ):
+        return
+    has_inputs = row.encoder_input_tokens is not None
+    mixture, name = experiment.data.train.mixture, type(experiment.model).__name__
+    if not has_inputs and task != "causal_lm":
+        raise ValueError(
+            f"rows of mixture {mixture!r} are for a decoder alone, and {name} for {task!r} reads inputs; take a "
+            "decoder, such as gin/models/gpt2, or rows with inputs (gin/objectives/masked_lm.gin for encoders, "
+            "span_corruption.gin for encoder-decoders)"
+        )
+    if has_inputs and task == "causal_lm":
+        raise ValueError(
+            f"rows of mixture {mixture!r} have inputs and targets apart, and {name} reads one stream; set "
+            "layout='decoder' (LoaderConfig.layout in recipes)"
+        )
+    if has_inputs and task in _ENCODER_TASKS:
+        raise ValueError(
+            f"rows of mixture {mixture!r} have inputs and targets, and {name} for {task!r} writes no text after its "
+            "inputs; take an encoder-decoder, or set masked_targets (gin/runs/finetune_masked_targets.gin)"
+        )
 
 
 def _check_memory(experiment: Experiment, tasks: TaskSet) -> None:
@@ -70,6 +109,31 @@ def _check_shown_targets(model: object, tasks: TaskSet) -> None:
                 f"{type(model).__name__} for {traits_of(model).task!r}; objectives whose "
                 "inputs show the targets (gin/objectives/bidirectional_lm.gin) and models that predict tokens "
                 "without reading them need each other"
+            )
+
+
+def _check_targets(model: object, tasks: TaskSet) -> None:
+    """Check that a model which detects replaced tokens, and no other, has flags for targets, and masks at its targets.
+
+    Raises:
+      ValueError: It would learn flags as ids, ids as flags, or take the token before a mask for the masked one.
+    """
+    traits = traits_of(model)
+    detects = traits.task == "replaced_tokens" and not traits.reads_masks
+    for name, objective in tasks.objectives.items():
+        if objective.spec.flags_targets != detects:
+            have = "flags" if objective.spec.flags_targets else "ids"
+            raise ValueError(
+                f"the targets of task {name!r} ({type(objective).__name__}) are {have} of tokens, and the model is a "
+                f"{type(model).__name__} for {traits.task!r}; replaced tokens are detected by ElectraConfig with "
+                "task='replaced_tokens' (gin/models/electra), and other models need objectives such as "
+                "gin/objectives/masked_lm.gin"
+            )
+        if objective.spec.predicts_next and traits.reads_masks:
+            raise ValueError(
+                f"the objective of task {name!r} has predicted_from='previous', and {type(model).__name__} takes the "
+                "positions of targets for masked ones; set predicted_from='mask' (MaskedLM.predicted_from in recipes), "
+                "or take another model, such as a BertConfig"
             )
 
 

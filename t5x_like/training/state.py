@@ -21,6 +21,7 @@ from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedule_free import gradient_weights
 from t5x_like.partitioning.shard import batch_sharding, sharding_notes, with_shardings
 from t5x_like.training.companions import Companion
+from t5x_like.training.expert_balance import ExpertBalance
 from t5x_like.training.metrics import zero_totals
 from t5x_like.training.microbatches import MODEL, Memories
 from t5x_like.training.noisy_tune import NoisyTune
@@ -75,8 +76,13 @@ class StateLayout(NamedTuple):
         """
         optimizer, params = self.transformation, state["params"]
         if isinstance(optimizer, StagedOptimizer):
-            return state | {"params": optimizer.gradient_weights(state["opt_state"], params)}
-        return state | {"params": gradient_weights(optimizer, state["opt_state"], params)}
+            read = optimizer.gradient_weights(state["opt_state"], params)
+        else:
+            read = gradient_weights(optimizer, state["opt_state"], params)
+        if read is params:
+            return state
+        balance = ExpertBalance.of(self.graphdef, self.weights(self.abstract))
+        return state | {"params": balance.keep(read, params)}
 
     @property
     def measured(self) -> tuple[str, ...]:

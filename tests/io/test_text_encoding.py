@@ -1,8 +1,10 @@
 """Damaged benchmark files are reported with the remedy, in every format."""
 
+import bz2
 import gzip
 import io
 import json
+import lzma
 from pathlib import Path
 
 import pyarrow
@@ -53,6 +55,10 @@ FILES = {
         (lambda text: text.encode("utf-16-le"), r"is UTF-16LE text, to judge by its first bytes; .* iconv -f UTF-16LE"),
         (lambda text: text.encode("utf-16-be"), r"is UTF-16BE text, to judge by its first bytes"),
         (lambda text: gzip.compress(text.encode()), r"is a gzip file under another name; unpack it"),
+        (lambda text: bz2.compress(text.encode()), r"is a bzip2 file under another name; unpack it"),
+        (lambda text: lzma.compress(text.encode()), r"is a xz file under another name; unpack it"),
+        (lambda text: b"PAR1" + text.encode(), r"is a table of parquet under another name; give it the ending"),
+        (lambda _: b"version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\n", r"is a Git LFS pointer, not the"),
     ],
 )  # fmt: skip
 def test_a_file_of_another_encoding_is_reported(tmp_path, task, encode, message, skip):

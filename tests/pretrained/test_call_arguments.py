@@ -165,6 +165,16 @@ def test_types_and_positions_have_rows_in_their_tables():
     read("llama", "causal_lm", {"input_ids": IDS, "position_ids": np.full((2, 4), 10**6)})
 
 
+def test_types_of_a_model_without_them_are_left_out_as_by_transformers():
+    """DeBERTa's tokenizer makes 0 and 1, which most of its models don't read."""
+    pair = np.array([[0, 0, 1, 1]] * 2)
+    inputs = read("deberta_v2", "base", {"input_ids": IDS, "token_type_ids": pair})
+    assert "token_type_ids" not in inputs
+    assert "token_type_ids" not in read("eurobert", "base", {"input_ids": IDS, "token_type_ids": 0 * pair})
+    with pytest.raises(ValueError, match="this model has no token types; leave them out"):
+        read("eurobert", "base", {"input_ids": IDS, "token_type_ids": pair})
+
+
 def test_a_prefix_lies_inside_its_row():
     with pytest.raises(ValueError, match="attention_mask of prefixes holds 5; it must be 0 … 4"):
         read("glm_orig", "causal_lm", {"input_ids": IDS, "attention_mask": np.array([2, 5])})

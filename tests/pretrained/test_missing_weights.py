@@ -1,6 +1,9 @@
 """Weights that a checkpoint lacks: an error wherever it is used, and drawn only where training adds a head."""
 
 import ast
+import json
+import re
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +25,8 @@ from t5x_like.text.tasks.task_set import NO_LABELS
 from t5x_like.training.companions import open_companions
 from t5x_like.training.methods.distillation import Distillation
 from tests.model.zoo.tiny_models import TINY
+from tests.references import FIXTURES
+from tests.slow_cases import slow_except
 
 BERT: Any = replace(TINY["bert"], task="masked_lm")
 GPT2: Any = replace(TINY["gpt2"], tie_word_embeddings=False)
@@ -178,3 +183,26 @@ def test_left_over_and_wrong_tensors_are_named(tmp_path: Path) -> None:
     directory = write(BERT, tmp_path / "narrow", added={narrow: np.zeros(3, np.float32)})
     with pytest.raises(ValueError, match=rf"{narrow} has shape \(3,\), the configuration says"):
         t5x_like.from_pretrained(directory)
+
+
+# T5s without an output layer are tied ones.
+FIXTURES_OF_TYPES = sorted(
+    path.parent.relative_to(FIXTURES).as_posix()
+    for path in (*FIXTURES.glob("models/*/model.safetensors"), *FIXTURES.glob("speech/*/model.safetensors"))
+)
+
+
+@pytest.mark.parametrize("name", slow_except(FIXTURES_OF_TYPES, ("models/deberta_v2_seqcls", "models/mpnet")))
+def test_no_tensor_of_a_published_model_can_be_missing(name: str, tmp_path: Path) -> None:
+    """One layer's tensors stand for those of all layers."""
+    shutil.copytree(FIXTURES / name, directory := tmp_path / "model")
+    tensors, kinds = load_file(directory / "model.safetensors"), {}
+    for tensor in tensors:
+        kinds.setdefault(re.sub(r"\.\d+\.", ".0.", tensor), tensor)
+    if json.loads((directory / "config.json").read_text())["model_type"] in ("t5", "mt5", "umt5", "longt5"):
+        kinds.pop("lm_head.weight", None)
+    for missing in kinds.values():
+        rest = {key: array for key, array in tensors.items() if key != missing}
+        save_file(rest, directory / "model.safetensors", metadata={"format": "pt"})
+        with pytest.raises(ValueError, match=re.escape(missing)):
+            t5x_like.from_pretrained(directory)

@@ -145,3 +145,10 @@ def test_a_wrong_column_is_refused_with_the_nearest_name(tmp_path: Path) -> None
         guess_columns(table, label="lable")
     with pytest.raises(UserError, match="give two columns"):
         guess_columns(table, texts=["text"], label="text")
+
+
+def test_equal_names_in_a_line_of_names_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UserError, match=r"two columns have the same name: \['text', 'label', 'text'\]"):
+        write(tmp_path, "a.csv", lines(["text", *TEXTS], ["label", *LABELS], ["text", *TEXTS]))
+    table = write(tmp_path, "pairs.csv", "cat,cat,same\ncat,dog,other\n")  # a row like the others
+    assert [row.cells["column_3"] for row in table.rows] == ["same", "other"]

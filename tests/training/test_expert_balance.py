@@ -12,6 +12,7 @@ from t5x_like.batch import Batch
 from t5x_like.model import named_activations, parameters
 from t5x_like.model.zoo.deepseek_v3 import DeepseekV3Config
 from t5x_like.optimizers.optimizers import AdamW
+from t5x_like.optimizers.schedule_free import ScheduleFreeAdamW
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.training.expert_balance import ExpertBalance
 from t5x_like.training.methods.supervised import Supervised
@@ -117,6 +118,18 @@ def test_other_weights_and_the_logged_norm_are_those_without_the_rule(moved: Ste
 
 def test_loads_stay_even_and_become_uneven_without_the_rule(moved: Steps, fixed: Steps) -> None:
     assert moved.violation(30, 40) < 0.5 * fixed.violation(30, 40)
+
+
+def test_a_schedule_free_run_chooses_experts_by_the_bias_itself() -> None:
+    """Its other weights are read at ``y``, between the average and ``z``; no ``z`` of a bias moves."""
+    optimizer = ScheduleFreeAdamW(learning_rate=1e-3, beta1=0.9)
+    plan = plan_state(MODEL, optimizer, MeshConfig().build(jax.devices()[:1]), num_tasks=1)
+    state = new_state(plan, MODEL, seed=0)
+    moved = {path: leaf + 1 for path, leaf in parameters.flatten(state["params"]).items()}
+    read = parameters.flatten(plan.at_gradients(state | {"params": parameters.unflatten(moved)})["params"])
+    np.testing.assert_array_equal(read.pop(BIAS), moved.pop(BIAS))
+    for path, leaf in moved.items():
+        np.testing.assert_allclose(read[path], leaf - 0.1, atol=1e-6)
 
 
 def test_a_bias_that_does_not_train_stays() -> None:

@@ -62,6 +62,11 @@ class ReplacedTokenPretraining(ModelTraits):
         raise NotImplementedError
 
     @property
+    def reads_masks(self) -> bool:
+        """See ``ModelTraits``: tokens are replaced where the generator has targets."""
+        return True
+
+    @property
     def embeddings(self) -> EmbeddingsConfig:
         """Tables of the discriminator."""
         return self.discriminator.embeddings

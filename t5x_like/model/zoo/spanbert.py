@@ -37,6 +37,11 @@ class SpanBertConfig(bert.BertConfig):
         return bert.BertConfig(**{name: getattr(self, name) for name in names})
 
     @property
+    def reads_masks(self) -> bool:
+        """See ``ModelTraits``: spans are runs of targets."""
+        return self.task == "masked_lm"
+
+    @property
     def encoder(self) -> EncoderConfig:
         """Configuration of the family's model."""
         if self.task != "masked_lm":

@@ -1,5 +1,6 @@
 """Calls of encoders: BERT's classes and their like."""
 
+import dataclasses
 from typing import Any
 
 import numpy as np
@@ -45,11 +46,28 @@ def read(arguments: dict[str, PyTree], context: Context) -> dict[str, PyTree]:
         "task_type_ids": embeddings.num_task_types,
         "position_ids": max_position_embeddings,
     }
-    read_ids(arguments, tables, inputs)
+    read_ids(_without_unread_types(arguments, config), tables, inputs)
     if learned is not None:
         counts = traits_of(config).pad_token_id is not None
         _read_positions(inputs, learned.offset, context.special_ids.fill if counts else None)
     return inputs
+
+
+def _without_unread_types(arguments: dict[str, PyTree], config: CommonConfig) -> dict[str, PyTree]:
+    """Leave out token types of a model without them, which tokenizers of pairs make for any model.
+
+    Raises:
+      ValueError: They tell segments apart, and no model of this type could.
+    """
+    types = arguments.get("token_type_ids")
+    if types is None or (config.embeddings is not None and config.embeddings.num_token_types):
+        return arguments
+    may_have_types = any(field.name == "num_token_types" for field in dataclasses.fields(config))
+    if not may_have_types and np.any(types):
+        raise ValueError(
+            "token_type_ids tell segments apart, and this model has no token types; leave them out"
+        )
+    return {name: each for name, each in arguments.items() if name != "token_type_ids"}
 
 
 def _read_positions(inputs: dict[str, PyTree], offset: int, pad_token_id: int | None) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 from t5x_like.text.objectives.encoder_rows import SingleTexts, require_masking
 from t5x_like.text.objectives.framing import frame, to_examples
 from t5x_like.text.objectives.masking import Masking
-from t5x_like.text.objectives.objective import Example, Lengths, Text
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.word_masking import TokenMasking
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
@@ -49,6 +49,11 @@ class MaskedLM(SingleTexts):
                 f"predicted_from must be one of {', '.join(get_args(PredictedFrom))}, got {self.predicted_from!r}"
             )
         super().__post_init__()
+
+    @property
+    def spec(self) -> ExampleSpec:
+        """Encoder rows whose targets may be those of the next position."""
+        return super().spec._replace(predicts_next=self.predicted_from == "previous")
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """Check lengths and vocabulary; see ``Objective.check``."""

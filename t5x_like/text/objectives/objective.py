@@ -150,6 +150,8 @@ class ExampleSpec(NamedTuple):
       label_loss: Loss of the rows' labels; None for rows without labels.
       streams: Declared streams, whose values are in ``Example.declared``.
       shows_targets: Whether inputs have the targets at their own positions, for models that don't read them there.
+      flags_targets: Whether targets are 1 for replaced tokens and 0 for others, and no ids.
+      predicts_next: Whether the output before a masked token predicts it, and not that of its own position.
     """
 
     layout: Layout
@@ -164,6 +166,8 @@ class ExampleSpec(NamedTuple):
     label_loss: LabelLoss | None = None
     streams: tuple[DataField, ...] = ()
     shows_targets: bool = False
+    flags_targets: bool = False
+    predicts_next: bool = False
 
     def with_streams(self, streams: tuple[DataField, ...]) -> "ExampleSpec":
         """Return the properties of examples that have further declared streams; values of rows need a row each."""

@@ -18,7 +18,7 @@ from t5x_like.text.objectives.masking import (
     token_starts,
     word_starts,
 )
-from t5x_like.text.objectives.objective import Example, Lengths, Text
+from t5x_like.text.objectives.objective import Example, ExampleSpec, Lengths, Text
 from t5x_like.text.objectives.random_bits import random_fractions
 from t5x_like.text.vocabularies.vocabulary_ids import VocabularyIds
 
@@ -52,6 +52,11 @@ class ReplacedTokenDetection(SingleTexts):
     def __post_init__(self) -> None:
         require_rates(self.noise_density, 0.0, 1.0)
         super().__post_init__()
+
+    @property
+    def spec(self) -> ExampleSpec:
+        """Encoder rows whose targets are flags."""
+        return super().spec._replace(flags_targets=True)
 
     def check(self, lengths: Lengths, ids: VocabularyIds) -> None:
         """Check lengths, vocabulary and the file of frequencies; see ``Objective.check``."""

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import PurePath
 from typing import Any, BinaryIO, Literal, get_args
 
-from t5x_like.io.files import as_path, json_object
+from t5x_like.io.files import as_path, json_object, lfs_advice
 from t5x_like.message_sentences import sentence
 from t5x_like.nested_values import one_or_several
 from t5x_like.text.cells import Cell, as_text
@@ -228,11 +228,16 @@ def _parsed(line: Line) -> RawRow:
     try:
         return RawRow(json_object(line.text), line.location)
     except json.JSONDecodeError as error:
-        hint = ""
-        if line.number == 1 and line.text.strip() in ("[", "{", "[{"):
-            program = ".[]" if line.text.startswith("[") else "."
-            hint = f"; JSONL has one object on each line: jq -c '{program}' {line.file}"
+        hint = _jq_hint(line) if line.text.strip() in ("[", "{", "[{") else ""
         raise ValueError(describe_invalid_json(error) + hint) from None
+    except ValueError as error:  # another value
+        raise ValueError(f"{error}{_jq_hint(line) if line.text.startswith('[{') else ''}") from None
+
+
+def _jq_hint(line: Line) -> str:
+    """Return the command that makes JSONL of a file whose first line is the beginning of JSON; empty for others."""
+    program = ".[]" if line.text.startswith("[") else "."
+    return f"; JSONL has one object on each line: jq -c '{program}' {line.file}" if line.number == 1 else ""
 
 
 def cells_of(value: Mapping[str, object], location: str) -> Row:
@@ -289,16 +294,34 @@ def _read_table(file: str, format: str, piped: BinaryIO | None) -> Iterator[RawR
         try:
             for batch in table_batches(stream, is_parquet=format == "parquet"):
                 refuse_equal_names(batch.schema.names, file)
-                for value in batch.to_pylist():
+                for value in _with_shortest_numbers(batch).to_pylist():
                     row_number += 1
                     yield RawRow(value, f"{file}:row {row_number}")
         # pyarrow raises OSError for cut or damaged files.
         except (pyarrow.ArrowException, OSError, UnicodeDecodeError) as error:
+            stream.seek(0)
+            if advice := lfs_advice(stream.read(64)):
+                raise ValueError(f"{file} {advice}") from None
             kind = "a parquet" if format == "parquet" else "an Arrow"
             yield BadRow(f"not {kind} file of UTF-8 text: {error}", file)
             return
     if not row_number:
         yield EmptyFile("the file is empty", file)
+
+
+def _with_shortest_numbers(batch: Any) -> Any:
+    """Return a batch with float64 in place of narrower floats: 0.1 and not 0.10000000149011612, as pandas writes it.
+
+    Args:
+      batch: A ``pyarrow.RecordBatch``.
+    """
+    import pyarrow
+
+    for index, field in enumerate(batch.schema):
+        if field.type in (pyarrow.float16(), pyarrow.float32()):
+            numbers = [float(str(each)) for each in batch.column(index).to_numpy(zero_copy_only=False)]
+            batch = batch.set_column(index, field.name, pyarrow.array(numbers, from_pandas=True))
+    return batch
 
 
 def table_batches(stream: Any, *, is_parquet: bool) -> Iterable[Any]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from etils import epath
 
 from t5x_like.configuration_names import config_function
-from t5x_like.io.files import as_path, changed_seconds, read_json
+from t5x_like.io.files import as_path, changed_seconds, lfs_advice, read_json
 from t5x_like.io.paths import find_file
 from t5x_like.text.vocabularies.added_tokens import ordinary_contents
 from t5x_like.text.vocabularies.byte_tokenizer import ByteTokenizer
@@ -148,6 +148,9 @@ def _open_files(
     name: str, stamps: tuple[_Stamp, ...], num_sentinels: int, lower_case: bool | None
 ) -> Tokenizer:
     main, *others = stamps
+    with as_path(main.path).open("rb") as file:
+        if advice := lfs_advice(file.read(64)):
+            raise ValueError(f"{main.path} {advice}")
     companions = {PurePosixPath(stamp.path).name: stamp.path for stamp in others}
     return read_vocabulary(Files(name, main.path, companions), num_sentinels, lower_case)
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
@@ -118,3 +119,25 @@ def test_two_columns_of_one_name_are_refused(tmp_path, format):
             writer.write_table(table)
     with pytest.raises(ValueError, match=r"two columns have the same name: \['a', 'a'\]"):
         list(read_rows(str(file), format))
+
+
+@pytest.mark.parametrize("width", [16, 32])
+def test_narrow_floats_of_parquet_have_as_many_digits_as_pandas_writes(tmp_path, width):
+    column = pyarrow.array(np.array([0.1, 3.3, np.nan, 5, -1e-3], f"float{width}"))
+    pyarrow.parquet.write_table(pyarrow.table({"n": column}), tmp_path / "a.parquet")
+    numbers = [row["n"] for row in cells_of(tmp_path / "a.parquet", "parquet")]
+    assert numbers == ["0.1", "3.3", None, "5.0", "-0.001"]
+
+
+def test_a_parquet_file_that_git_lfs_holds_is_named(tmp_path):
+    (tmp_path / "a.parquet").write_text(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n"
+    )
+    with pytest.raises(ValueError, match=r"a\.parquet is a Git LFS pointer.*git lfs pull"):
+        list(read_rows(str(tmp_path / "a.parquet"), "parquet"))
+
+
+def test_a_json_array_on_one_line_has_the_command_that_divides_it(tmp_path):
+    (tmp_path / "a.jsonl").write_text('[{"a": "x"}, {"a": "y"}]\n')
+    (bad,) = read_rows(str(tmp_path / "a.jsonl"), "jsonl")
+    assert "found list; JSONL has one object on each line: jq -c '.[]'" in str(bad)

@@ -229,3 +229,10 @@ def test_opening_imports_neither_tensorflow_nor_seqio(every_kind):
     )
     assert done.returncode == 0, done.stderr
     assert float(done.stdout) < 10  # under a second on an idle machine
+
+
+@pytest.mark.parametrize("name", ["spiece.model", "tokenizer.json", "vocab.txt", "vocab.json", "a.gguf"])
+def test_a_file_that_git_lfs_holds_is_named_with_the_command(tmp_path, name):
+    (tmp_path / name).write_text("version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 1\n")
+    with pytest.raises(ValueError, match=rf"{name} is a Git LFS pointer.*git lfs pull"):
+        open_tokenizer(str(tmp_path / name))
