@@ -52,7 +52,7 @@ def test_pickle_is_used_between_our_own_processes_only() -> None:
         }
     }
     intermediate = "corpora/building/intermediate_pages.py"  # marshal, as the page says
-    assert users == {"io/worker_pool.py", "io/beam_runner.py", intermediate}
+    assert users == {"io/worker_pool.py", "io/beam_engine.py", intermediate}
     for file, name, call in calls():
         if name in ("np.load", "numpy.load"):
             assert "allow_pickle=True" not in ast.unparse(call), file  # False is NumPy's default

@@ -13,8 +13,9 @@ from benchmarks.references.reference import DifferenceError, Reference, check_eq
 from t5x_like.corpora.building.build import build_corpus
 from t5x_like.corpora.building.recipe import CorpusRecipe
 from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
-from t5x_like.corpora.duplicates.duplicate_rule import DuplicateRule, PagePosition
+from t5x_like.corpora.duplicates.duplicate_rule import DuplicateRule, PagePosition, all_but_first
 from t5x_like.corpora.duplicates.duplicate_spans import DuplicateSpans
+from t5x_like.corpora.duplicates.page_groups import all_but_first_pages, links_of, settled
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
 from t5x_like.corpora.rules.rule import Dropped
@@ -40,8 +41,11 @@ def deduplicate(
     counts = Counter() if counts is None else counts
     keys = np.concatenate([keys_of_page(rule, page, index) for index, page in enumerate(pages)])
     hashes = keys["hash_high"] % np.uint64(_NUM_PARTITIONS)
-    matched = np.concatenate([rule.match(keys[hashes == part]) for part in range(_NUM_PARTITIONS)])
-    gone = rule.resolve(matched)
+    parts = [keys[hashes == part] for part in range(_NUM_PARTITIONS)]
+    if rule.BY_HASH_ALONE:
+        gone = np.concatenate([all_but_first(part) for part in parts])
+    else:
+        gone = all_but_first_pages(settled(np.concatenate([links_of(part) for part in parts])))
     results = {}
     for index, page in enumerate(pages):
         is_of_page = (gone["page"] == index // _NUM_PARTITIONS) & (

@@ -19,6 +19,8 @@ from t5x_like.gin_config.configuration import (
 )
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
+from t5x_like.io.engine import Engine
+from t5x_like.io.engines import cluster_engine
 from t5x_like.io.files import PathLike, as_path
 from t5x_like.text.seqio_extra import INSTALL, missing_library
 
@@ -223,7 +225,7 @@ def add_module_argument(parser: argparse._ActionsContainer) -> None:
 
 
 def add_runner_arguments(parser: argparse.ArgumentParser, *, note: str = "") -> None:
-    """Add ``--runner`` and ``--beam_option``.
+    """Add ``--runner`` and the flags of its engines.
 
     Args:
       parser: Parser of the verb.
@@ -233,8 +235,13 @@ def add_runner_arguments(parser: argparse.ArgumentParser, *, note: str = "") -> 
         "--runner",
         default="",
         metavar="NAME",
-        help="run on Apache Beam instead: DirectRunner, FlinkRunner, SparkRunner, DataflowRunner …; needs the extra "
-        f"t5x-like[beam]{note}",
+        help="run on a cluster instead: ray (the extra t5x-like[ray]), or a runner of Apache Beam, such as "
+        f"DataflowRunner (the extra t5x-like[beam]){note}",
+    )
+    parser.add_argument(
+        "--ray_address",
+        metavar="HOST:PORT",
+        help="address of the Ray cluster (RAY_ADDRESS, else one that is started on this machine)",
     )
     parser.add_argument(
         "--beam_option",
@@ -242,6 +249,18 @@ def add_runner_arguments(parser: argparse.ArgumentParser, *, note: str = "") -> 
         default=[],
         metavar="FLAG",
         help="hand this flag to Beam: --beam_option=--region=europe-west4; may be repeated",
+    )
+
+
+def engine_of(arguments: argparse.Namespace) -> Engine | None:
+    """Return the engine of ``--runner``, or None for this machine's processes."""
+    if not arguments.runner:
+        for flag in ("ray_address", "beam_option"):
+            if getattr(arguments, flag):
+                raise UserError(f"--{flag} needs --runner")
+        return None
+    return cluster_engine(
+        arguments.runner, ray_address=arguments.ray_address, beam_options=arguments.beam_option
     )
 
 

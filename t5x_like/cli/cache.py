@@ -14,13 +14,14 @@ from t5x_like.cli.arguments import (
     SHIPPED_TASKS,
     add_gin_arguments,
     add_runner_arguments,
+    engine_of,
 )
 from t5x_like.cli.named_tasks import register_tasks, tasks_of
 from t5x_like.cli.number_types import positive
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
 from t5x_like.gin_config.user_error import UserError
 from t5x_like.text.cache.cache_manifest import Manifest
-from t5x_like.text.cache.writing import cache_split, on_beam
+from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.speech_task import SpeechTask
@@ -53,7 +54,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.gin_file = [SHIPPED_TASKS]
     register_tasks(arguments)
     tasks = {name: task for each in tasks_of(arguments.tasks) for name, task in each.tasks.items()}
-    run_units = on_beam(arguments.runner, arguments.beam_option) if arguments.runner else None
+    engine = engine_of(arguments)
     for name, task in tasks.items():
         wanted = [split for split in arguments.split or task.splits if split in task.splits]
         if not wanted:
@@ -64,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
             how: dict[str, Any] = {
                 "num_shards": arguments.num_shards,
                 "num_processes": arguments.num_processes,
-                "run_units": run_units,
+                "engine": engine,
             }
             if isinstance(task, SpeechTask):
                 print(_cache_recordings(task, split, arguments))

@@ -16,6 +16,7 @@ from t5x_like.cli.arguments import (
     CORPUS,
     add_gin_arguments,
     add_runner_arguments,
+    engine_of,
     load_configuration,
 )
 from t5x_like.cli.named_tasks import register_tasks, tasks_of
@@ -31,7 +32,6 @@ from t5x_like.corpora.rules.pages_to_explain import (
 )
 from t5x_like.corpora.rules.rule import PageRule
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.io.beam_runner import on_runner
 from t5x_like.io.files import write_jsonl
 from t5x_like.io.paths import find_files
 from t5x_like.io.terminal import colored_output
@@ -149,9 +149,8 @@ def _build(arguments: argparse.Namespace) -> None:
     if arguments.workers < 1:
         raise UserError(f"--workers must be at least 1, not {arguments.workers}")
     recipe = load_configuration(arguments, CORPUS).value
-    run_all = on_runner(arguments.runner, arguments.beam_option) if arguments.runner else None
     manifest, was_finished = build_corpus(
-        recipe, arguments.input, arguments.output, workers=arguments.workers, run_all=run_all
+        recipe, arguments.input, arguments.output, workers=arguments.workers, engine=engine_of(arguments)
     )
     print(_table(manifest))
     print(_summary(arguments.output, manifest) + (" – finished before, and whole" if was_finished else ""))

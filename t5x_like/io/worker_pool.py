@@ -123,10 +123,10 @@ class WorkerPool(Generic[Item, Result]):
             waiting.append((item, self._submit(item)))
             if len(waiting) == _ITEMS_AHEAD * len(self._processes):
                 item, future = waiting.popleft()
-                yield item, future.result()
+                yield item, _result_of(future)
         while waiting:
             item, future = waiting.popleft()
-            yield item, future.result()
+            yield item, _result_of(future)
 
     def as_done(self, items: Iterable[Item]) -> Generator[tuple[Item, Result]]:
         """Yield items with their results as they are finished; raises as ``in_order`` does."""
@@ -229,7 +229,14 @@ class WorkerPool(Generic[Item, Result]):
 def _finished(running: "dict[Future[Result], Item]") -> Iterator[tuple[Item, Result]]:
     done, _ = wait(running, return_when=FIRST_COMPLETED)
     for future in done:
-        yield running.pop(future), future.result()
+        yield running.pop(future), _result_of(future)
+
+
+def _result_of(future: "Future[Result]") -> Result:
+    """Return the result, or raise the error here: the command line asks which package raised it."""
+    if (error := future.exception()) is not None:
+        raise error
+    return future.result()
 
 
 class _SharingPickler(pickle.Pickler):
@@ -303,7 +310,7 @@ def _serve() -> None:
     except EOFError:
         return
     except Exception as error:
-        failure = pickle.dumps(_to_send(error))
+        failure = pickle.dumps(sendable_error(error))
     with contextlib.suppress(EOFError, BrokenPipeError):
         while True:
             item = pickle.load(sys.stdin.buffer)
@@ -315,10 +322,10 @@ def _call(function: Callable[[Any], Any], item: bytes) -> bytes:
     try:
         return pickle.dumps(function(pickle.loads(item)), protocol=pickle.HIGHEST_PROTOCOL)
     except Exception as error:
-        return pickle.dumps(_to_send(error))
+        return pickle.dumps(sendable_error(error))
 
 
-def _to_send(error: Exception) -> Exception:
+def sendable_error(error: Exception) -> Exception:
     """Add the traceback, which pickling drops, as a note.
 
     The origin of a ValueError would be lost too, and the command line takes ours for a user's mistake.

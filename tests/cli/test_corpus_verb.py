@@ -77,6 +77,26 @@ def test_mistakes_end_with_a_message_alone(changed, message, capsys):
     assert "Traceback" not in printed
 
 
+def test_damage_met_by_a_worker_process_ends_with_a_message_alone(folder, capsys):
+    (folder / "bad.jsonl").write_text('{"url"\n')
+    assert main([*BUILD, "--input=bad.jsonl", "--workers=2"]) == 2
+    printed = capsys.readouterr().err
+    assert "bad.jsonl, line 1: invalid JSON" in printed
+    assert "Traceback" not in printed
+
+
+def test_a_library_that_workers_lack_is_named_with_its_extra(folder, capsys, monkeypatch):
+    without = folder / "without"
+    without.mkdir()
+    (without / "zstandard.py").write_text("raise ModuleNotFoundError(\"No module named 'zstandard'\")\n")
+    (folder / "more.jsonl").write_text('{"url": "http://b.org", "text": "more"}\n')
+    monkeypatch.syspath_prepend(without)  # workers get this path; this process has imported the library
+    assert main([*BUILD, "--input=more.jsonl", "--workers=2"]) == 2
+    printed = capsys.readouterr().err
+    assert "zstandard is needed, but No module named 'zstandard'; pip install 't5x-like[corpora]'" in printed
+    assert "Traceback" not in printed
+
+
 def test_what_is_required_is_asked_for(capsys):
     assert main(["corpus", "build", "--output=out"]) == 2
     assert "required: --input, --recipe" in capsys.readouterr().err

@@ -1,1 +1,1 @@
-"""Building a corpus from crawl files: stages of independent tasks, on this machine or on Apache Beam."""
+"""Building a corpus from crawl files: stages of independent tasks, on this machine or on a cluster."""

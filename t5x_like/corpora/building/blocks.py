@@ -6,6 +6,7 @@ own part of the index and its own blocks, so thousands of readers can share thou
 """
 
 import contextlib
+import itertools
 import struct
 from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO, Self
@@ -55,6 +56,21 @@ class BlockWriter:
         """
         block = self._compressor.compress(content)
         self._append(reader, google_crc32c.value(block), block)
+
+    def write_rows(self, rows: np.ndarray, readers: np.ndarray) -> None:
+        """Append a block for each reader with its rows, in their order.
+
+        Args:
+          rows: [rows, …].
+          readers: Integers [rows], the index of each row's reader.
+        """
+        order = np.argsort(readers, kind="stable")
+        rows, readers = rows[order], readers[order]
+        starts = (
+            np.flatnonzero(np.append(True, readers[1:] != readers[:-1])) if len(rows) else np.zeros(0, int)
+        )
+        for start, end in itertools.pairwise([*starts.tolist(), len(rows)]):
+            self.write(int(readers[start]), rows[start:end].tobytes())
 
     def gather(self, paths: Sequence[str]) -> None:
         """Append the blocks of other files that have the same readers, sorted by reader."""

@@ -17,8 +17,9 @@ from t5x_like.corpora.building.corpus_manifest import (
 from t5x_like.corpora.building.input_files import InputBatch, InputFile, find_input
 from t5x_like.corpora.building.recipe import CorpusRecipe
 from t5x_like.corpora.building.stage_runner import clear_partial_files, run_stages
-from t5x_like.corpora.building.stages import is_done, stages_of, tasks_of
-from t5x_like.io.beam_runner import RunAll
+from t5x_like.corpora.building.stages import is_done, rounds_of, stages_of, tasks_of
+from t5x_like.io.engine import Engine
+from t5x_like.io.engines import ProcessEngine
 from t5x_like.io.files import as_path, read_json, write_json
 from t5x_like.io.paths import names_in
 from t5x_like.io.writer_lock import exclusive_writer
@@ -49,12 +50,12 @@ def build_corpus(
     output: str | os.PathLike[str],
     *,
     workers: int = 1,
-    run_all: RunAll | None = None,
+    engine: Engine | None = None,
     progress: bool = True,
 ) -> BuildResult:
     """Build the corpus in ``output``, or continue an interrupted build.
 
-    The output is the same, byte for byte, for any number of workers, on any runner and after any number of
+    The output is the same, byte for byte, for any number of workers, on any engine and after any number of
     interruptions. Input files whose damage was repaired in the meantime are read in their present state. A finished,
     undamaged corpus is left alone; a damaged one is built again.
 
@@ -65,7 +66,7 @@ def build_corpus(
       inputs: Paths or patterns of files, or of folders of HTML, Markdown and text files.
       output: A local folder, or a bucket.
       workers: Number of worker processes.
-      run_all: Runs the tasks of a stage on a cluster instead, see ``io/beam_runner.py``.
+      engine: Runs the tasks of a stage instead, see ``t5x_like.io.engines.cluster_engine``.
       progress: Show progress on standard error.
 
     Raises:
@@ -83,7 +84,7 @@ def build_corpus(
             return BuildResult(finished, was_finished=True)
         _begin(planned, requested, batches)
         try:
-            run_stages(planned, batches, workers=workers, run_all=run_all, progress=progress)
+            run_stages(planned, batches, engine or _processes(workers), progress=progress)
         finally:
             clear_partial_files(folder)  # of workers that were ended after a failure
         manifest = write_manifest(planned, requested, batches, build_input.left_out)
@@ -100,6 +101,10 @@ def build_corpus(
             MANIFEST,
         )
     return BuildResult(manifest, was_finished=False)
+
+
+def _processes(workers: int) -> Engine:
+    return ProcessEngine(num_processes=workers, owner="the build", flag="workers", kept="tasks")
 
 
 def _requested(planned: BuildPlan, files: Sequence[InputFile]) -> dict[str, object]:
@@ -153,7 +158,7 @@ def _begin(planned: BuildPlan, requested: Mapping[str, Any], batches: Sequence[I
 
 def _unread(planned: BuildPlan, batches: Sequence[InputBatch]) -> set[str]:
     """Return the files that no finished task has read; these may have changed since the build began."""
-    clean, *later = stages_of(planned)
+    clean, *later = stages_of(planned, rounds_of(planned))
     if any((as_path(planned.output) / WORK / stage.name).exists() for stage in later):
         return set()  # all have been read, and the results may be removed
     tasks = zip(tasks_of(planned, clean, batches), batches, strict=True)

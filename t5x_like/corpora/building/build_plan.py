@@ -23,6 +23,9 @@ _EXPANSION = {".gz": 4.0, ".zst": 4.0, ".parquet": 3.0}
 # 30,000 partitions would mean billions of small reads.
 GATHER_ABOVE = 256
 GATHERED = 64
+PARTITIONS_A_RANGE = (
+    16  # whose links one task rewrites: links are few, and each round has a task for each range
+)
 MAX_PARTITIONS = 2**15  # reached by inputs of half a terabyte; larger inputs have larger tasks
 
 WORK = ".work"  # folder of files between stages
@@ -74,6 +77,11 @@ class BuildPlan:
     def num_partitions(self) -> int:
         """Number of partitions of both splits."""
         return self.num_train + self.num_validation
+
+    @property
+    def num_ranges(self) -> int:
+        """Number of ranges of partitions, for the links between their pages."""
+        return -(-self.num_partitions // PARTITIONS_A_RANGE)
 
     def partition_of(self, url_digest: bytes) -> int:
         """Return the partition of the page with this URL digest (``url_digest``, 16 bytes)."""

@@ -9,7 +9,7 @@ from t5x_like.corpora.building.atomic_files import checksum_of_file
 from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.input_files import InputBatch, all_files
 from t5x_like.corpora.building.recipe import describe_step, is_duplicate_rule
-from t5x_like.corpora.building.stages import Stage, done, stages_of, tasks_of
+from t5x_like.corpora.building.stages import Stage, done, rounds_of, stages_of, tasks_of
 from t5x_like.corpora.building.tally import KEPT, Tally
 from t5x_like.corpora.pages.reading_log import ReadLog
 from t5x_like.io.files import as_path, read_json, write_json, write_jsonl
@@ -47,7 +47,7 @@ def write_manifest(
     tally, log = Tally(end), ReadLog()
     before, after, languages = Counter[int](), Counter[int](), Counter[str]()
     shards, stages, read = [], [], Counter[str]()
-    for stage in stages_of(plan):
+    for stage in stages_of(plan, rounds_of(plan)):
         seconds, size = Counter[str](), 0
         for result in _results(plan, stage, batches):
             seconds.update(result["seconds"])

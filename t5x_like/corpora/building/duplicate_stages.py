@@ -1,13 +1,15 @@
 """The stages of a rule for duplicates: keys travel to partitions of hashes, and removals travel back."""
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 import numpy as np
 
 from t5x_like.corpora.building.blocks import BlockWriter, read_blocks
-from t5x_like.corpora.building.build_plan import GATHERED, BuildPlan, gathering
-from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule
+from t5x_like.corpora.building.build_plan import GATHERED, PARTITIONS_A_RANGE, BuildPlan, gathering
+from t5x_like.corpora.building.group_stages import read_later_pages, write_links
+from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule, all_but_first
+from t5x_like.corpora.duplicates.page_groups import links_of
 
 
 def stage_name(kind: str, step: int) -> str:
@@ -41,34 +43,33 @@ def write_keys(plan: BuildPlan, partition: int, step: int, keys: np.ndarray) -> 
     own = np.zeros(0, KEY)
     if is_by_hash_alone(rule):
         # Only the first key of each hash and partition can stay; the others needn't be sent.
-        own = rule.resolve(rule.match(keys))
+        own = all_but_first(keys)
         keys = keys[~np.isin(_address(keys), _address(own))]
     readers = (keys["hash_high"] >> np.uint64(32)) * np.uint64(plan.num_partitions) >> np.uint64(32)
     path = plan.path(stage_name("pages", step), partition, "keys")
     with BlockWriter.open(path, num_readers=plan.num_partitions + 1) as writer:
-        for reader, part in _by_reader(keys, readers):
-            writer.write(reader, part.tobytes())
+        writer.write_rows(keys, readers)
         writer.write(plan.num_partitions, own.tobytes())
     return len(keys)
 
 
 def match(plan: BuildPlan, part: int, step: int) -> dict[str, object]:
-    """Compare all keys whose hashes lie in one range, and write the removals or the matches that decide about them.
+    """Compare all keys whose hashes lie in one range, and write the removals or the links between pages.
 
     Args:
       plan: The build.
       part: Index of the range of hashes; there are as many ranges as partitions.
       step: Index of the rule for duplicates.
     """
-    rule: DuplicateRule = plan.recipe.steps[step]
     paths = plan.sources(stage_name("pages", step), "keys", plan.num_partitions)
-    matched = rule.match(_keys(read for path in paths for read in read_blocks(path, part)))
-    path = plan.path(stage_name("match", step), part, "gone")
-    if is_by_hash_alone(rule):
-        _write_by_partition(rule.resolve(matched), path, plan.num_partitions)
+    keys = _keys(read for path in paths for read in read_blocks(path, part))
+    stage = stage_name("match", step)
+    if is_by_hash_alone(plan.recipe.steps[step]):
+        matched = all_but_first(keys)
+        _write_by_partition(matched, plan.path(stage, part, "gone"), plan.num_partitions)
     else:
-        with BlockWriter.open(path, num_readers=1) as writer:
-            writer.write(0, matched.tobytes())
+        matched = links_of(keys)
+        write_links(plan, plan.path(stage, part, "links"), matched)
     return {"matched": len(matched)}
 
 
@@ -91,17 +92,17 @@ def gather(plan: BuildPlan, stage: str, number: int, kind: str, count: int) -> d
     return {"files": len(paths)}
 
 
-def resolve(plan: BuildPlan, step: int) -> dict[str, object]:
-    """Decide which parts of pages are removed, from the matches of all ranges of hashes.
+def resolve(plan: BuildPlan, number: int, step: int, source: str) -> dict[str, object]:
+    """Write the pages that are removed from one range of partitions.
 
     Args:
-      plan: Corpus to build.
-      step: Index of the recipe's duplicate rule.
+      plan: The build.
+      number: Index of the range.
+      step: Index of the rule for duplicates.
+      source: Name of the stage that wrote the settled links.
     """
-    rule: DuplicateRule = plan.recipe.steps[step]
-    paths = [plan.path(stage_name("match", step), n, "gone") for n in range(plan.num_partitions)]
-    removed = rule.resolve(_keys(read for path in paths for read in read_blocks(path, 0)))
-    _write_by_partition(removed, plan.path(stage_name("resolve", step), 0, "gone"), plan.num_partitions)
+    removed = read_later_pages(plan, number, source)
+    _write_by_partition(removed, plan.path(stage_name("resolve", step), number, "gone"), plan.num_partitions)
     return {"gone": len(removed)}
 
 
@@ -122,7 +123,8 @@ def read_removed(plan: BuildPlan, partition: int, step: int) -> np.ndarray:
         paths = plan.sources(stage_name("match", step), "gone", plan.num_partitions)
         blocks = itertools.chain(own, *(read_blocks(path, partition) for path in paths))
     else:
-        blocks = read_blocks(plan.path(stage_name("resolve", step), 0, "gone"), partition)
+        path = plan.path(stage_name("resolve", step), partition // PARTITIONS_A_RANGE, "gone")
+        blocks = read_blocks(path, partition)
     removed = _keys(blocks)
     return removed[np.lexsort([removed["part"], removed["page"]])]
 
@@ -133,18 +135,9 @@ def _keys(blocks: Iterable[bytes]) -> np.ndarray:
 
 def _write_by_partition(removed: np.ndarray, path: str, num_partitions: int) -> None:
     with BlockWriter.open(path, num_readers=num_partitions) as writer:
-        for reader, part in _by_reader(removed, removed["partition"].astype("<u8")):
-            writer.write(reader, part.tobytes())
+        writer.write_rows(removed, removed["partition"])
 
 
 def _address(keys: np.ndarray) -> np.ndarray:
     """Return one number for each key of a partition: page and part."""
     return keys["page"].astype("<u8") << np.uint64(32) | keys["part"]
-
-
-def _by_reader(keys: np.ndarray, readers: np.ndarray) -> Iterator[tuple[int, np.ndarray]]:
-    order = np.argsort(readers, kind="stable")
-    keys, readers = keys[order], readers[order]
-    starts = np.flatnonzero(np.append(True, readers[1:] != readers[:-1])) if len(keys) else np.zeros(0, int)
-    for start, end in itertools.pairwise([*starts.tolist(), len(keys)]):
-        yield int(readers[start]), keys[start:end]

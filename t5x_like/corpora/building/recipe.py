@@ -121,9 +121,7 @@ def describe_step(step: Any) -> str:
 
 def is_duplicate_rule(step: object) -> bool:
     """Return True if the step has the methods of a ``DuplicateRule``."""
-    return all(
-        callable(getattr(step, name, None)) for name in ("keys", "match", "resolve", "remove", "texts")
-    )
+    return all(callable(getattr(step, name, None)) for name in ("keys", "remove", "texts"))
 
 
 def _check_step(recipe: str, number: int, step: object) -> None:
@@ -132,7 +130,7 @@ def _check_step(recipe: str, number: int, step: object) -> None:
     if hint or sum(kinds) != 1 or not hasattr(step, "NAME") or not hasattr(step, "VERSION"):
         raise ValueError(
             f"corpus recipe {recipe!r}: step {number} is {step!r}; a step is a rule for pages (apply), UniqueUrls or a "
-            f"rule for duplicates (keys, match, resolve, remove, texts), with NAME and VERSION{hint}"
+            f"rule for duplicates (keys, remove, texts), with NAME and VERSION{hint}"
         )
 
 

@@ -12,63 +12,59 @@ from t5x_like.corpora.building.stages import (
     Stage,
     Task,
     is_done,
+    is_unsettled,
     remove_outcome,
+    rounds_of,
     run_task,
     stages_of,
     tasks_of,
 )
-from t5x_like.io.beam_runner import RunAll
+from t5x_like.io.engine import Engine
 from t5x_like.io.progress import Progress
-from t5x_like.io.worker_pool import WorkerPool
 
 
 def run_stages(
-    plan: BuildPlan,
-    batches: Sequence[InputBatch],
-    *,
-    workers: int = 1,
-    run_all: RunAll | None = None,
-    progress: bool = True,
+    plan: BuildPlan, batches: Sequence[InputBatch], engine: Engine, *, progress: bool = True
 ) -> None:
     """Run every unfinished task.
 
     Args:
       plan: The build.
       batches: Input files.
-      workers: Number of tasks that run at once on this machine.
-      run_all: Runs all tasks of a stage on a cluster instead.
+      engine: Runs the tasks of a stage.
       progress: Show progress on standard error.
 
     Raises:
       ValueError: A task failed; the results of finished tasks are kept.
     """
-    stages = stages_of(plan)
+    rounds = rounds_of(plan)
+    stages = stages_of(plan, rounds)
     open_tasks = _open_tasks(plan, stages, batches)
     costs = _costs(stages, [batch.size for batch in batches])
-    needed = 1 if run_all else min(workers, max(len(tasks) for tasks in open_tasks.values()))
     with Progress(plan.recipe.name, round(sum(map(sum, costs.values()))), "bytes", shown=progress) as bar:
         build_progress = _BuildProgress(bar, costs, open_tasks)
-        with WorkerPool(
-            run_task,
-            needed if needed > 1 else 0,
-            owner="the build",
-            flag="workers",
-            kept="tasks",
-            on_report=build_progress.advance,
-        ) as pool:
-            for stage in stages:
+        with engine.start(
+            run_task, num_pieces=max(map(len, open_tasks.values())), on_report=build_progress.advance
+        ) as run:
+            index = 0
+            while index < len(stages):
+                stage = stages[index]
                 bar.relabel(f"{plan.recipe.name}: {stage.name}")
                 # Long tasks first, so that none is left at the end.
                 tasks = sorted(open_tasks[stage.name], key=lambda task: -costs[task.stage][task.number])
-                if run_all is not None and tasks:
-                    run_all(run_task, tasks)
+                if tasks:
+                    with contextlib.closing(run(tasks)) as ended:
+                        for task in ended:
+                            build_progress.finish(task)
                     _check_all_there(tasks, plan.output)
-                    build_progress.finish(tasks)
-                elif tasks:
-                    with contextlib.closing(pool.as_done(tasks)) as ended:
-                        for task, _ in ended:
-                            build_progress.finish([task])
+                if stage.round == rounds.get(stage.step) and is_unsettled(tasks_of(plan, stage, batches)):
+                    rounds[stage.step] += 1
+                    stages = stages_of(plan, rounds)
+                    costs |= _costs(stages, [batch.size for batch in batches])
+                    following = (later for later in stages[index + 1 :] if later.step == stage.step)
+                    open_tasks |= {later.name: tasks_of(plan, later, batches) for later in following}
                 _remove_unread_files(plan, stages, stage, batches)
+                index += 1
 
 
 class _BuildProgress:
@@ -94,12 +90,11 @@ class _BuildProgress:
             self._started[stage, number] = self._costs[stage][number] * fraction
             self._show()
 
-    def finish(self, tasks: Sequence[Task]) -> None:
-        """Show that tasks are finished."""
+    def finish(self, task: Task) -> None:
+        """Show that a task is finished."""
         with self._lock:
-            for task in tasks:
-                self._done += self._cost(task)
-                self._started.pop((task.stage, task.number), None)
+            self._done += self._cost(task)
+            self._started.pop((task.stage, task.number), None)
             self._show()
 
     def _cost(self, task: Task) -> float:
@@ -156,8 +151,8 @@ def _check_all_there(tasks: Sequence[Task], output: str) -> None:
     missing = [task for task in tasks if not is_done(task)]
     if missing:
         raise ValueError(
-            f"{len(missing)} of {len(tasks)} tasks of stage {missing[0].stage!r} are not in {output} after the "
-            "pipeline's end; every machine must reach that folder: choose a bucket or a shared disk for output"
+            f"{len(missing)} of {len(tasks)} tasks of stage {missing[0].stage!r} are not in {output} although they "
+            "were run; every machine must reach that folder: choose a bucket or a shared disk for output"
         )
 
 

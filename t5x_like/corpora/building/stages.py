@@ -7,19 +7,21 @@ marks the task as done. A task can be repeated anywhere with the same outcome.
 import itertools
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.corpora.building import (
     build_plan,
     cleaning_stage,
     duplicate_stages,
+    group_stages,
     partition_stage,
     shard_stage,
 )
 from t5x_like.corpora.building.atomic_files import FULL, disk_full
 from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.duplicate_stages import is_by_hash_alone, stage_name
+from t5x_like.corpora.building.group_stages import begun_rounds, round_name
 from t5x_like.corpora.building.input_files import InputBatch
 from t5x_like.io.files import as_path, read_json, write_json
 
@@ -37,6 +39,7 @@ class Stage(NamedTuple):
       reads: Names of the stages whose files the tasks read.
       kinds: Extensions of the files that each task writes for later stages.
       weight: Estimated share of the build's time.
+      round: Round of large stars, from 1; 0 for other stages.
     """
 
     name: str
@@ -45,6 +48,7 @@ class Stage(NamedTuple):
     reads: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
     weight: float = 1.0
+    round: int = 0
 
 
 class Task(NamedTuple):
@@ -55,6 +59,7 @@ class Task(NamedTuple):
       stage: Name of the stage.
       step: Index of the step that the stage works for.
       number: Index of the task in its stage.
+      reads: Names of the stages whose files the task reads.
       kinds: Extensions of the files that the task writes for later stages.
       batch: Input files of a task of the first stage.
     """
@@ -63,12 +68,25 @@ class Task(NamedTuple):
     stage: str
     step: int
     number: int
+    reads: tuple[str, ...]
     kinds: tuple[str, ...]
     batch: InputBatch | None = None
 
 
-def stages_of(plan: BuildPlan) -> list[Stage]:
-    """Return the stages of a build in order."""
+def rounds_of(plan: BuildPlan) -> dict[int, int]:
+    """Return the rounds that an earlier attempt has begun, by the index of the step that groups pages."""
+    steps = plan.recipe.steps
+    grouping = [step for step in plan.recipe.duplicate_rules if not is_by_hash_alone(steps[step])]
+    return {step: begun_rounds(plan, step) for step in grouping}
+
+
+def stages_of(plan: BuildPlan, rounds: Mapping[int, int]) -> list[Stage]:
+    """Return the stages of a build in order.
+
+    Args:
+      plan: The build.
+      rounds: Number of rounds of each step that groups pages, see ``rounds_of``.
+    """
     recipe, parts = plan.recipe, plan.num_partitions
     weight = _READ + _RULE * len(recipe.page_rules(0, cleaning_stage.first_duplicate_rule(plan)))
     clean = Stage(cleaning_stage.STAGE, 0, plan.num_batches, kinds=("pages",), weight=weight)
@@ -78,22 +96,39 @@ def stages_of(plan: BuildPlan) -> list[Stage]:
     for step, end in itertools.pairwise([*recipe.duplicate_rules, len(recipe.steps)]):
         pages = Stage(stage_name("pages", step), step, parts, reads, ("pages", "keys"), weight + _KEYS)
         keys = [pages, *_gathering(pages, "keys")]
-        match = Stage(stage_name("match", step), step, parts, (keys[-1].name,), ("gone",), _MATCH)
-        if is_by_hash_alone(recipe.steps[step]):
-            removed = _gathering(match, "gone")
-        else:
-            removed = [Stage(stage_name("resolve", step), step, 1, (match.name,), ("gone",), _MATCH)]
-        stages += [*keys, match, *removed]
+        kind = group_stages.KIND if step in rounds else "gone"
+        match = Stage(stage_name("match", step), step, parts, (keys[-1].name,), (kind,), _MATCH)
+        removed = [match, *_gathering(match, kind)]
+        if step in rounds:
+            removed += _grouping(plan, removed[-1], rounds[step])
+        stages += [*keys, *removed]
         reads = (pages.name, stages[-1].name)
         weight = _RULE * len(recipe.page_rules(step + 1, end))
     return [*stages, Stage(shard_stage.STAGE, len(recipe.steps), plan.num_shards, reads, (), weight + _WRITE)]
+
+
+def _grouping(plan: BuildPlan, links: Stage, rounds: int) -> list[Stage]:
+    """Return the stages that group linked pages; their number isn't known in advance, so they have no weight."""
+    step, stages = links.step, [links]
+    for star_round in range(1, rounds + 1):
+        for kind in ("large", "small")[: 1 if star_round == rounds else 2]:  # the last round changes nothing
+            name, reads = round_name(kind, step, star_round), (stages[-1].name,)
+            large_round = star_round if kind == "large" else 0
+            star = Stage(name, step, plan.num_ranges, reads, (group_stages.KIND,), 0.0, large_round)
+            stages += [star, *_gathering(star, group_stages.KIND)]
+    reads = (stages[-1].name,)
+    return [
+        *stages[1:],
+        Stage(stage_name("resolve", step), step, plan.num_ranges, reads, ("gone",), _MATCH),
+    ]
 
 
 def _gathering(stage: Stage, kind: str) -> list[Stage]:
     if stage.num_tasks <= build_plan.GATHER_ABOVE:
         return []
     count = build_plan.num_gathered(stage.num_tasks)
-    return [Stage(build_plan.gathering(stage.name), stage.step, count, (stage.name,), (kind,), _MATCH)]
+    weight = min(stage.weight, _MATCH)
+    return [Stage(build_plan.gathering(stage.name), stage.step, count, (stage.name,), (kind,), weight)]
 
 
 def tasks_of(plan: BuildPlan, stage: Stage, batches: Sequence[InputBatch]) -> list[Task]:
@@ -106,7 +141,15 @@ def tasks_of(plan: BuildPlan, stage: Stage, batches: Sequence[InputBatch]) -> li
     """
     is_first = stage.name == cleaning_stage.STAGE
     return [
-        Task(plan, stage.name, stage.step, task_index, stage.kinds, batches[task_index] if is_first else None)
+        Task(
+            plan,
+            stage.name,
+            stage.step,
+            task_index,
+            stage.reads,
+            stage.kinds,
+            batches[task_index] if is_first else None,
+        )
         for task_index in range(stage.num_tasks)
     ]
 
@@ -139,14 +182,28 @@ def _do(task: Task) -> dict[str, object]:
             return partition_stage.compute_keys(plan, number, step)
         case "gather":
             source = task.stage.removeprefix(build_plan.gathering(""))
-            count = plan.num_batches if source == cleaning_stage.STAGE else plan.num_partitions
-            return duplicate_stages.gather(plan, source, number, task.kinds[0], count)
+            return duplicate_stages.gather(plan, source, number, task.kinds[0], _num_tasks(plan, source))
         case "match":
             return duplicate_stages.match(plan, number, step)
+        case "large":
+            return group_stages.make_large_stars(plan, task.stage, number, task.reads[0])
+        case "small":
+            return group_stages.make_small_stars(plan, task.stage, number, task.reads[0])
         case "resolve":
-            return duplicate_stages.resolve(plan, step)
+            return duplicate_stages.resolve(plan, number, step, task.reads[0])
         case _:
             return shard_stage.write_shard(plan, number)
+
+
+def _num_tasks(plan: BuildPlan, stage: str) -> int:
+    """Return the number of tasks of a stage whose files are gathered."""
+    by_kind = {cleaning_stage.STAGE: plan.num_batches, "large": plan.num_ranges, "small": plan.num_ranges}
+    return by_kind.get(stage.partition("-")[0], plan.num_partitions)
+
+
+def is_unsettled(large_stars: Sequence[Task]) -> bool:
+    """Return True if pages must be grouped further after the tasks of a round."""
+    return any(result["unsettled"] for task in large_stars if (result := done(task)) is not None)
 
 
 def done(task: Task) -> dict[str, Any] | None:

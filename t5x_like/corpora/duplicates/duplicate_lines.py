@@ -8,7 +8,6 @@ import numpy as np
 
 from t5x_like.corpora.duplicates.duplicate_rule import (
     PagePosition,
-    all_but_first,
     digest,
     make_keys,
     rank_from_digest,
@@ -41,14 +40,6 @@ class DuplicateLines:
     def keys(self, page: Page, position: PagePosition) -> np.ndarray:  # noqa: ARG002
         """Return ``KEY`` [number of lines]."""
         return make_keys(map(_line_digest, page.text.split("\n")), rank=rank_from_digest(digest(page.url)))
-
-    def match(self, keys: np.ndarray) -> np.ndarray:
-        """Return ``KEY`` [removed lines]."""
-        return all_but_first(keys)
-
-    def resolve(self, matched: np.ndarray) -> np.ndarray:
-        """Return ``matched``: lines don't depend on each other."""
-        return matched
 
     def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:
         """Return the page without the removed lines if enough sentences remain."""

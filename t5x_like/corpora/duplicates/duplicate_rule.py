@@ -45,8 +45,9 @@ class DuplicateRule(Protocol):
     Attributes:
       NAME: Name in manifests and reports.
       VERSION: Increases when the same fields mean something else.
-      BY_HASH_ALONE: True if the first part of each hash stays, independently of other hashes. ``match`` and ``resolve``
-        may then be called with any subset of the hashes, and with the results of several subsets.
+      BY_HASH_ALONE: True if the first part of each hash stays, independently of other hashes. False if pages with a
+        common hash belong to one group, also by way of other pages; of all pages but the group's first, part 0 is
+        removed.
     """
 
     NAME: ClassVar[str]
@@ -65,20 +66,12 @@ class DuplicateRule(Protocol):
         """
         ...
 
-    def match(self, keys: np.ndarray) -> np.ndarray:
-        """Return ``KEY`` [matches] for ``resolve``; ``keys`` holds all keys of the corpus with the same hashes."""
-        ...
-
-    def resolve(self, matched: np.ndarray) -> np.ndarray:
-        """Return ``KEY`` [removed parts] from the matches of the whole corpus, in any order."""
-        ...
-
     def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:
         """Return the page without some of its parts, or a ``Dropped`` page.
 
         Args:
           page: The page.
-          parts: int64, ascending, may be empty: the parts that ``resolve`` returned.
+          parts: int64, ascending, may be empty: the parts that are removed.
           counts: Receives counts inside the page.
         """
         ...

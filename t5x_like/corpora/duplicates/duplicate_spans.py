@@ -9,7 +9,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from t5x_like.corpora.duplicates.duplicate_rule import PagePosition, all_but_first, digest, make_keys
+from t5x_like.corpora.duplicates.duplicate_rule import PagePosition, digest, make_keys
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.sentences import has_sentences, split_sentences
@@ -56,14 +56,6 @@ class DuplicateSpans:
         spans = [" ".join(sentences[start : start + self.num_sentences]) for start in starts]
         keys = make_keys(map(digest, spans), rank=(position.source, position.record))
         return keys[np.array([bool(span.strip()) for span in spans], bool)]
-
-    def match(self, keys: np.ndarray) -> np.ndarray:
-        """Return ``KEY`` [removed spans]."""
-        return all_but_first(keys)
-
-    def resolve(self, matched: np.ndarray) -> np.ndarray:
-        """Return ``matched``: a span stays the first of its kind even if another span removes its sentences."""
-        return matched
 
     def remove(self, page: Page, parts: np.ndarray, counts: Counter[str]) -> Page | Dropped:
         """Return the document without the sentences of the removed spans if enough of it remains."""

@@ -8,7 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from t5x_like.io.beam_runner import on_runner
+from t5x_like.io.engine import Engine
+from t5x_like.io.engines import ProcessEngine
 from t5x_like.io.files import as_path, write_bytes
 from t5x_like.io.paths import find_files
 from t5x_like.io.progress import Progress
@@ -48,8 +49,6 @@ class Unit(Protocol):
         ...
 
 
-RunUnits = Callable[[Sequence[Unit], str], list[CacheShard]]
-
 SHARD_BYTES = 512 * 2**20  # most work that a kill can cost; a corpus of T5's size has some hundreds of files
 
 
@@ -61,7 +60,7 @@ def cache_split(
     num_shards: int | None = None,
     num_processes: int = 1,
     shard_bytes: int = SHARD_BYTES,
-    run_units: RunUnits | None = None,
+    engine: Engine | None = None,
 ) -> Manifest:
     """Write the cache ``output/task/split``, or continue an interrupted one.
 
@@ -75,21 +74,21 @@ def cache_split(
       num_shards: Number of shards of equally many examples; None fills shards of ``shard_bytes``.
       num_processes: Number of processes that tokenize.
       shard_bytes: Size of a shard.
-      run_units: Runs the work elsewhere, with a shard for each file.
+      engine: Does the work instead, with a shard for each file, see ``t5x_like.io.engines.cluster_engine``.
 
     Raises:
       ValueError: The folder holds another cache or something else, a row is bad, or the task can't be cached.
     """
     task = task.as_trained()
     contents = file_units.cache_contents(task, split, task_fingerprint(task, split))
-    if run_units is not None:
+    if engine is not None:
         units = file_units.file_units(task, split)
         if num_shards not in (None, len(units)):
             raise ValueError(
                 f"task {task.name!r}: on a cluster there is a shard for each of its {len(units)} files; leave "
                 "num_shards out, or split the files differently"
             )
-        return write_units(contents, output, units, run_units)
+        return write_units(contents, output, units, engine)
     with _directory(output, contents) as directory:
         finished = load_finished_cache(directory, contents)
         if finished is not None:
@@ -101,14 +100,14 @@ def cache_split(
         return _finish(directory, contents, shards, num_skipped)
 
 
-def write_units(contents: CacheContents, output: str, units: Sequence[Unit], run_units: RunUnits) -> Manifest:
+def write_units(contents: CacheContents, output: str, units: Sequence[Unit], engine: Engine) -> Manifest:
     """Write the cache ``output/task/split`` with a shard for each unit of work, or continue an interrupted one.
 
     Args:
       contents: Contents of the cache.
       output: Folder or bucket of caches.
       units: The work.
-      run_units: Runs it.
+      engine: Does it.
 
     Raises:
       ValueError: See ``cache_split``.
@@ -119,7 +118,7 @@ def write_units(contents: CacheContents, output: str, units: Sequence[Unit], run
             return finished
         contents = replace(contents, sharding=f"a shard for each of {len(units)} parts of the source")
         start_cache(directory, contents)
-        shards = run_units(units, directory)
+        shards = _run_units(units, directory, engine, contents.task)
         return _finish(directory, contents, shards, sum(shard.num_skipped for shard in shards))
 
 
@@ -184,60 +183,44 @@ def _stream(
     return [*shards, *new], policy.num_skipped
 
 
-def run_here(num_processes: int, label: str, prepare: Callable[[], object] | None) -> RunUnits:
-    """Return a function that runs units in processes of this machine.
+def processes(num_processes: int, prepare: Callable[[], object] | None = None) -> ProcessEngine:
+    """Return processes of this machine as an engine of ``write_units``.
 
     Args:
       num_processes: Number of processes.
-      label: Label of the progress.
       prepare: Called first in each process.
     """
-
-    def run(units: Sequence[Unit], directory: str) -> list[CacheShard]:
-        shards = []
-        work = [(unit, directory) for unit in units]
-        processes = min(num_processes, len(units))
-        with Progress(label, len(units), "shards") as progress, _workers(_run, processes, prepare) as pool:
-            for _, shard in pool.in_order(work):
-                shards.append(shard)
-                progress.add(1)
-        return shards
-
-    return run
+    return ProcessEngine(
+        num_processes=num_processes,
+        owner="the cache writer",
+        flag="num_processes",
+        kept="shards",
+        prepare=prepare,
+    )
 
 
-def on_beam(runner: str, options: Sequence[str] = ()) -> RunUnits:
-    """Return a function that runs units on a Beam runner; every machine must reach the output folder and the source.
-
-    Args:
-      runner: Name of a Beam runner, such as "DataflowRunner".
-      options: Further options of the pipeline.
-
-    Raises:
-      ValueError: Beam is not installed.
-    """
-    run_all = on_runner(runner, options)
-
-    def run(units: Sequence[Unit], directory: str) -> list[CacheShard]:
-        run_all(_run, [(unit, directory) for unit in units])
-        return [_written(unit, directory) for unit in units]
-
-    return run
+def _run_units(units: Sequence[Unit], directory: str, engine: Engine, label: str) -> list[CacheShard]:
+    with (
+        Progress(label, len(units), "shards") as progress,
+        engine.start(_run, num_pieces=len(units)) as run,
+        contextlib.closing(run([(unit, directory) for unit in units])) as ended,
+    ):
+        for _ in ended:
+            progress.add(1)
+    return [_written(unit, directory) for unit in units]
 
 
 def _written(unit: Unit, directory: str) -> CacheShard:
     shard = finished_shard(directory, unit.number, unit.features, read_all=False)
     if shard is None:
         raise ValueError(
-            f"shard {unit.number} of {directory} is not there after the pipeline's end; every machine must reach that "
+            f"shard {unit.number} of {directory} is not there although it was written; every machine must reach that "
             "folder: choose a bucket or a shared disk for output"
         )
     return shard
 
 
-def _workers(
-    function: Callable[[Any], Any], num_processes: int, prepare: Callable[[], object] | None = None
-) -> WorkerPool[Any, Any]:
+def _workers(function: Callable[[Any], Any], num_processes: int) -> WorkerPool[Any, Any]:
     """Return that many processes, or this process for one."""
     return WorkerPool(
         function,
@@ -245,7 +228,6 @@ def _workers(
         owner="the cache writer",
         flag="num_processes",
         kept="shards",
-        prepare=prepare,
     )
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import seqio
 
+from t5x_like.io.engine import Engine
 from t5x_like.text.cache.cache_manifest import CacheContents, Manifest
 from t5x_like.text.cache.record_encoding import encode, sort_features
 from t5x_like.text.cache.shards import CacheShard, ShardWriter, finished_shard
-from t5x_like.text.cache.writing import RunUnits, run_here, write_units
+from t5x_like.text.cache.writing import processes, write_units
 from t5x_like.text.fields import Feature, token_dtype
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.text.seqio_bridge.data_sources import token_examples
@@ -35,7 +36,7 @@ def cache_seqio_split(
     num_processes: int = 1,
     modules: Sequence[str] = (),
     prepare: Callable[[], object] | None = None,
-    run_units: RunUnits | None = None,
+    engine: Engine | None = None,
 ) -> Manifest:
     """Cache a split of a task that is registered with seqio; the counterpart of ``cache_split``.
 
@@ -47,14 +48,14 @@ def cache_seqio_split(
       num_processes: Worker processes, each of which runs the pipeline over shards of the source.
       modules: Modules whose import registers the task.
       prepare: Called in each worker before.
-      run_units: Runs the shards in another way than by worker processes.
+      engine: Writes the shards instead of worker processes.
 
     Raises:
       ValueError: See ``cache_split``.
     """
     contents = _cache_contents(task, split, seqio_fingerprint(task, split))
     units = source_units(task, contents, num_units=num_shards, modules=modules)
-    return write_units(contents, output, units, run_units or run_here(num_processes, task.name, prepare))
+    return write_units(contents, output, units, engine or processes(num_processes, prepare))
 
 
 def _cache_contents(task: seqio.Task, split: str, fingerprint: dict[str, str]) -> CacheContents:

@@ -7,15 +7,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from t5x_like.corpora.building import build_plan, duplicate_stages
+from t5x_like.corpora.building import build_plan, duplicate_stages, group_stages
 from t5x_like.corpora.building.recipe import UniqueUrls
 from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates
 from t5x_like.corpora.rules.url_lists import normalize_url
-from t5x_like.io.beam_runner import on_runner
+from t5x_like.io.engines import cluster_engine
 from tests.corpora.building.tiny import (
     LINES,
     STEPS,
-    LinesAtOnce,
     MinChars,
     build,
     contents,
@@ -106,7 +105,7 @@ def _age(each):
     return each["timestamp"], hashlib.md5(each["text"].encode()).digest(), each["url"]
 
 
-@pytest.mark.parametrize("lines", [LINES, LinesAtOnce(min_sentences=0), NearDuplicates()])
+@pytest.mark.parametrize("lines", [LINES, NearDuplicates()])
 def test_the_number_of_shards_only_splits_the_same_pages(tmp_path, many, lines):
     steps = (MinChars(), UniqueUrls(), lines)
     build(many, tmp_path / "one", *steps, num_shards=1)
@@ -115,14 +114,6 @@ def test_the_number_of_shards_only_splits_the_same_pages(tmp_path, many, lines):
     assert len(list((tmp_path / "seven").glob("validation-*-of-00002.jsonl.zst"))) == 2
     for split in ("train", "validation"):
         assert rows(tmp_path / "one", split) == rows(tmp_path / "seven", split) != []
-
-
-def test_hashes_may_be_resolved_in_parts_or_all_at_once(tmp_path, many):
-    build(many, tmp_path / "parts", UniqueUrls(), LINES, num_shards=5)
-    build(many, tmp_path / "whole", UniqueUrls(), LinesAtOnce(min_sentences=0), num_shards=5)
-    shards = {name: data for name, data in contents(tmp_path / "parts").items() if name.startswith("train")}
-    assert len(shards) == 5
-    assert shards.items() <= contents(tmp_path / "whole").items()
 
 
 def test_two_rules_for_duplicates_in_a_row(tmp_path, many):
@@ -138,7 +129,7 @@ def test_one_process_two_and_beam_write_the_same_bytes(tmp_path, many):
     made = {}
     made["one"] = build(many, tmp_path / "one", num_shards=3)
     made["two"] = build(many, tmp_path / "two", num_shards=3, workers=2)
-    made["beam"] = build(many, tmp_path / "beam", num_shards=3, run_all=on_runner("DirectRunner"))
+    made["beam"] = build(many, tmp_path / "beam", num_shards=3, engine=cluster_engine("DirectRunner"))
     for name in ("two", "beam"):
         assert contents(tmp_path / name) == contents(tmp_path / "one")
         assert made[name]["steps"] == made["one"]["steps"]
@@ -151,9 +142,8 @@ def test_without_unique_urls_all_pages_of_a_url_stay(tmp_path):
     assert sorted(row["text"] for row in rows(tmp_path / "out")) == ["first", "first", "second"]
 
 
-@pytest.mark.parametrize("lines", [LINES, LinesAtOnce(min_sentences=0)])
-def test_gathering_many_files_changes_nothing(tmp_path, many, lines, monkeypatch):
-    steps = (UniqueUrls(), lines, NearDuplicates(), LINES)
+def test_gathering_many_files_changes_nothing(tmp_path, many, monkeypatch):
+    steps = (UniqueUrls(), LINES, NearDuplicates(), LINES)
     plain = build(many, tmp_path / "plain", *steps, num_shards=7)
     monkeypatch.setattr(build_plan, "GATHER_ABOVE", 4)
     monkeypatch.setattr(build_plan, "GATHERED", 3)
@@ -163,5 +153,58 @@ def test_gathering_many_files_changes_nothing(tmp_path, many, lines, monkeypatch
     assert gathered["steps"] == plain["steps"]
     names = {stage["name"]: stage["tasks"] for stage in gathered["stages"]}
     assert names["gather-clean"] == 2  # of five files
-    assert names["gather-pages-2"] == 3  # of seven and two partitions
-    assert ("gather-match-2" in names) == lines.BY_HASH_ALONE
+    assert (
+        names["gather-pages-2"] == names["gather-match-2"] == names["gather-match-3"] == 3
+    )  # of seven and two
+
+
+@pytest.fixture
+def chain(tmp_path):
+    """Pages of a long text: each shares words with the next, and the first with the last by way of all."""
+    words = [f"w{index}" for index in range(400)]
+    pages = [page(f"http://a.org/{n}", " ".join(words[4 * n : 4 * n + 200])) for n in range(40)]
+    return write_files(tmp_path / "chain", [pages[:20], pages[20:]])
+
+
+@pytest.mark.parametrize("gathered", [False, True])
+def test_pages_are_grouped_by_partitions_in_as_many_rounds_as_it_takes(
+    tmp_path, chain, monkeypatch, gathered
+):
+    steps = (UniqueUrls(), NearDuplicates())
+    build(chain, tmp_path / "whole", *steps, num_shards=7)
+    for module in (build_plan, duplicate_stages, group_stages):
+        monkeypatch.setattr(module, "PARTITIONS_A_RANGE", 1)
+    if gathered:
+        monkeypatch.setattr(build_plan, "GATHER_ABOVE", 4)
+    made = build(chain, tmp_path / "parts", *steps, num_shards=7)
+    assert contents(tmp_path / "parts") == contents(tmp_path / "whole")
+    assert len(rows(tmp_path / "parts")) == 1
+    names = {stage["name"]: stage["tasks"] for stage in made["stages"]}
+    assert (
+        names["large-2-2"] == names["small-2-1"] == names["resolve-2"] == 9
+    )  # seven of train, two of validation
+    assert ("gather-small-2-1" in names) == gathered
+
+
+def test_a_build_stopped_between_rounds_continues_to_the_same_bytes(tmp_path, chain, monkeypatch):
+    for module in (build_plan, duplicate_stages, group_stages):
+        monkeypatch.setattr(module, "PARTITIONS_A_RANGE", 1)
+    steps, seen = (UniqueUrls(), NearDuplicates()), []
+    whole = build(chain, tmp_path / "whole", *steps, num_shards=3)
+
+    def stopping(function, work):
+        for piece in work:
+            seen.append((piece.stage, piece.number))
+            function(piece)
+            if len(seen) % 3 == 0:
+                raise InterruptedError
+
+    while True:
+        try:
+            manifest = build(chain, tmp_path / "stopped", *steps, num_shards=3, run_all=stopping)
+            break
+        except InterruptedError:
+            continue
+    assert contents(tmp_path / "stopped") == contents(tmp_path / "whole")
+    assert len(seen) == len(set(seen)) == sum(stage["tasks"] for stage in whole["stages"])
+    assert [stage["name"] for stage in manifest["stages"]] == [stage["name"] for stage in whole["stages"]]

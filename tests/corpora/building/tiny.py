@@ -17,6 +17,7 @@ from t5x_like.corpora.building.recipe import CorpusRecipe, UniqueUrls
 from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
+from tests.engines import CallingEngine
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,13 +48,6 @@ class NoDigits:
         return Dropped("filtered:digits") if any(map(str.isdigit, page.text)) else page
 
 
-@dataclass(frozen=True, kw_only=True)
-class LinesAtOnce(DuplicateLines):
-    """As ``DuplicateLines``, but resolved with all that matched in sight."""
-
-    BY_HASH_ALONE: ClassVar[bool] = False
-
-
 LINES = DuplicateLines(min_sentences=0)
 STEPS = (MinChars(), UniqueUrls(), NoDigits(), LINES, MinChars(chars=2))
 
@@ -77,11 +71,18 @@ def write_files(folder: Path, files: Iterable[Sequence[dict[str, str]]]) -> str:
 
 
 def build(
-    inputs: str, output: Path, *steps: Any, workers: int = 1, run_all: Any = None, **fields: Any
+    inputs: str,
+    output: Path,
+    *steps: Any,
+    workers: int = 1,
+    engine: Any = None,
+    run_all: Any = None,
+    **fields: Any,
 ) -> Any:
-    """Build a corpus without progress and return its manifest."""
+    """Build a corpus without progress and return its manifest; ``run_all`` runs the tasks of a stage."""
     made = recipe(*steps, **fields)
-    return build_corpus(made, inputs, output, workers=workers, run_all=run_all, progress=False).manifest
+    engine = CallingEngine(run_all) if run_all else engine
+    return build_corpus(made, inputs, output, workers=workers, engine=engine, progress=False).manifest
 
 
 def contents(output: Path) -> dict[str, bytes]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from benchmarks.references.corpora import deduplicate, texts
 from t5x_like.corpora.duplicates.duplicate_rule import PagePosition
 from t5x_like.corpora.duplicates.min_hash import shingles, signature
-from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates, connected_components
+from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.url_lists import url_digest
@@ -105,24 +105,6 @@ def test_keys_are_the_same_on_every_machine_and_in_every_version():
     )
     keys = NearDuplicates().keys(page, PagePosition(bytes(range(16)), 0, 0))
     assert hashlib.md5(keys.tobytes()).hexdigest() == "2939e10caa0f3ad39c82f962374f9d76"
-
-
-@settings(deadline=None)
-@given(
-    pairs=st.lists(st.tuples(st.integers(0, 19), st.integers(0, 19)), max_size=30),
-)
-def test_components_are_identified_by_their_lowest_node(pairs):
-    groups = {index: {index} for index in range(20)}
-    for left, right in pairs:
-        joined = groups[left] | groups[right]
-        groups.update(dict.fromkeys(joined, joined))
-    result = connected_components(20, np.array(pairs, np.int64).reshape(-1, 2).T)
-    assert result.tolist() == [min(groups[index]) for index in range(20)]
-
-
-def test_a_long_chain_takes_few_rounds():
-    numbers = np.random.Philox(key=1).random_raw(200_000).argsort()
-    assert not connected_components(200_000, np.stack([numbers[:-1], numbers[1:]])).any()
 
 
 @pytest.mark.parametrize("field", ["ngram", "bands", "rows"])

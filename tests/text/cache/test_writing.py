@@ -14,6 +14,7 @@ from t5x_like.io.writer_lock import exclusive_writer
 from t5x_like.text.cache.reader import CachedExamples
 from t5x_like.text.cache.writing import cache_split
 from t5x_like.text.tasks.text_task import TextTask
+from tests.engines import CallingEngine
 
 SHARD_BYTES = 60_000
 
@@ -156,13 +157,13 @@ def test_files_that_moved_are_the_same_task(tmp_path, corpus_task, corpus):
 
 def test_an_unfinished_cache_of_other_shards_is_refused(tmp_path, corpus_task):
     with pytest.raises(RuntimeError, match="pulled the plug"):
-        cache_split(corpus_task(), "train", str(tmp_path), run_units=_pull_the_plug)
+        cache_split(corpus_task(), "train", str(tmp_path), engine=CallingEngine(_pull_the_plug))
     with pytest.raises(ValueError, match="sharding: the cache has a shard for each of 1 parts") as refused:
         cache_split(corpus_task(), "train", str(tmp_path))
     assert "It is unfinished." in str(refused.value)
 
 
-def _pull_the_plug(units, directory):
+def _pull_the_plug(function, work):
     raise RuntimeError("pulled the plug")
 
 
