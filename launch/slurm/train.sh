@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
 # Train on a SLURM cluster with GPUs: one process for each GPU.
 #
-#   sbatch --nodes=4 launch/slurm/train.sh RECIPE.gin --model_dir /shared/run [...]
+#   sbatch --nodes=4 launch/slurm/train.sh [--restarts N] RECIPE.gin --model_dir /shared/run [...]
 #
-# MODEL_DIR must be a file system that all nodes see. Submit several times with `--dependency=singleton` for runs
-# longer than the time limit: each job continues where the one before it saved.
+# MODEL_DIR must be a file system that all nodes see. Flags of sbatch win over the lines below; nodes without GPUs need
+# `--gpus-per-node=0 --ntasks-per-node=1`. Before its time limit the job saves and goes back into the queue. It does so
+# after a node failed, too. docs/guides/clusters.md has more.
 #SBATCH --job-name=t5x-like
 #SBATCH --nodes=1
 #SBATCH --ntasks-per-node=8
@@ -17,14 +18,17 @@
 #SBATCH --output=%x-%j.log
 set -euo pipefail
 
-GIN_FILE=${1:?usage: sbatch launch/slurm/train.sh RECIPE.gin [--set NAME=VALUE ...]}
-shift
-export PATH="${VENV:-${SLURM_SUBMIT_DIR:-.}/.venv}/bin:${PATH}"
+launch=${SLURM_SUBMIT_DIR:-.}/launch
+# shellcheck source=/dev/null
+. "${launch}/restarts.sh"
+: "${1:?usage: sbatch launch/slurm/train.sh [--restarts N] RECIPE.gin [--set NAME=VALUE ...]}"
+# shellcheck source=/dev/null
+. "${launch}/slurm/tasks.sh"
 
 # The first node runs process 0. Each process drives the GPU of its number on the node (JAX asks SLURM), so every task
 # must see all GPUs of its node: --gpus-per-node, not --gpus-per-task.
 first_node=$(scontrol show hostnames "${SLURM_JOB_NODELIST}" | head -n 1)
 export T5X_LIKE_COORDINATOR=${first_node}:$((61000 + SLURM_JOB_ID % 4000))
 # shellcheck disable=SC2016 # expands in each task
-srun --kill-on-bad-exit=1 bash -c 'T5X_LIKE_NUM_PROCESSES=${SLURM_NTASKS} T5X_LIKE_PROCESS_ID=${SLURM_PROCID} exec "$@"' \
-  bash "${SLURM_SUBMIT_DIR:-.}/launch/process.sh" "${GIN_FILE}" "$@"
+run_job bash -c 'T5X_LIKE_NUM_PROCESSES=${SLURM_NTASKS} T5X_LIKE_PROCESS_ID=${SLURM_PROCID} exec "$@"' \
+  bash "${launch}/process.sh" "$@"

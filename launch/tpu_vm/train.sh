@@ -2,9 +2,10 @@
 # Train on a Cloud TPU slice: copies this commit to every worker, installs it, and starts one process on each.
 #
 #   gcloud compute tpus tpu-vm create NAME --zone=ZONE --accelerator-type=v5litepod-16 --version=v2-alpha-tpuv5-lite
-#   TPU_NAME=NAME ZONE=ZONE launch/tpu_vm/train.sh RECIPE.gin --model_dir gs://bucket/run [...]
+#   TPU_NAME=NAME ZONE=ZONE launch/tpu_vm/train.sh [--restarts N] RECIPE.gin --model_dir gs://bucket/run [...]
 #
-# MODEL_DIR must be a bucket: all workers write there. Run the same command again to continue after a failure.
+# MODEL_DIR must be a bucket: all workers write there. Each worker starts its process again after it died or lost
+# another, at most N times. Run the same command again to continue after that.
 # Ctrl-C only stops watching; `STOP=1` with the same names asks the run to save and stop.
 set -euo pipefail
 
@@ -20,8 +21,9 @@ if [[ -n ${STOP:-} ]]; then
   exit
 fi
 
-GIN_FILE=${1:?usage: TPU_NAME=... ZONE=... launch/tpu_vm/train.sh RECIPE.gin [--set NAME=VALUE ...]}
-shift
+# shellcheck source=/dev/null
+. "$(dirname "${BASH_SOURCE[0]}")/../restarts.sh"
+: "${1:?usage: TPU_NAME=... ZONE=... launch/tpu_vm/train.sh [--restarts N] RECIPE.gin [--set NAME=VALUE ...]}"
 archive=$(mktemp -d)/t5x_like.tar.gz
 trap 'rm -rf "$(dirname "${archive}")"' EXIT
 git -C "$(dirname "${BASH_SOURCE[0]}")/../.." archive --prefix=t5x_like/ -o "${archive}" HEAD
@@ -35,7 +37,7 @@ on_every_worker 'set -e
   test -d .venv || python3 -m uv venv --quiet --python 3.11 .venv
   python3 -m uv pip install --quiet --python .venv/bin/python --constraint requirements.lock --editable ".[tpu,seqio]"'
 
-command=$(printf '%q ' launch/process.sh "${GIN_FILE}" "$@")
+command=$(printf '%q ' launch/process.sh --restarts "${RESTARTS}" "$@")
 # Each worker learns its number and the others' addresses (HOST, or NAME:ID:HOST) from the TPU's metadata.
 on_every_worker "cd t5x_like
   metadata=http://metadata.google.internal/computeMetadata/v1/instance/attributes

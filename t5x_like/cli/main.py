@@ -22,7 +22,9 @@ from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError, message_of, nearest
 from t5x_like.io.end_process import end_process
 from t5x_like.io.terminal import escape_on_terminals
+from t5x_like.partitioning.process_watch import LOST_PROCESS
 from t5x_like.partitioning.processes import end_if_one_of_several
+from t5x_like.partitioning.rendezvous import MissingProcessError
 
 # Verb and its line in --help. ``module_of`` has add_arguments(parser) and run(arguments).
 VERBS = {
@@ -77,7 +79,10 @@ class VerbParser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns 0, 2 for a user's error, 130 if interrupted, or 1 for a failure of ours."""
+    """Run one command.
+
+    Returns 0, 2 for a user's error, 130 if interrupted, 75 if another process is missing, or 1 for a failure of ours.
+    """
     arguments = list(sys.argv[1:] if arguments is None else arguments)
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
     quiet_tensorflow()
@@ -95,6 +100,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not _is_for_people(error) or "--traceback" in arguments:
             raise
         print(f"t5x-like: {_with_flags(message_of(error), arguments)}", file=sys.stderr)
+        if isinstance(error, MissingProcessError):
+            return LOST_PROCESS
         end_if_one_of_several(USER_ERROR)
         return USER_ERROR
 

@@ -23,7 +23,7 @@ from t5x_like.cli.arguments import (
     override_flags,
     undefined_macros,
 )
-from t5x_like.cli.number_types import positive
+from t5x_like.cli.number_types import non_negative, positive
 from t5x_like.gin_config.gin_syntax import Override
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError
@@ -87,6 +87,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--devices", default="", metavar="0,1,…", help="GPUs to share out among the jobs (each sees all)"
     )
+    parser.add_argument(
+        "--index",
+        type=non_negative,
+        metavar="I",
+        help="train only run I of those that --dry_run lists, from 0, as each task of a SLURM array does; the same "
+        "command without it trains what is missing and writes DIR/results.json",
+    )
     parser.add_argument("--output", required=True, metavar="DIR", help="runs in DIR/runs, DIR/results.json")
     parser.add_argument(
         "--metric",
@@ -129,8 +136,11 @@ def run(arguments: argparse.Namespace) -> int:
     waiting = [one for one in runs if outcomes[one.point.name].status != "finished"]
     print(f"{len(runs)} runs, {len(runs) - len(waiting)} finished before; in {arguments.output}")
     if arguments.dry_run:
-        print("\n".join(f"{outcome.status:<8}  {name}" for name, outcome in outcomes.items()))
+        lines = enumerate(outcomes.items())
+        print("\n".join(f"{index:>3}  {outcome.status:<8}  {name}" for index, (name, outcome) in lines))
         return 0
+    if arguments.index is not None:
+        return _train_one(arguments, runs, devices)
 
     def ended(one: SweepRun, status: Status) -> None:
         outcomes[one.point.name] = outcome_of(one, status, criterion)
@@ -144,6 +154,24 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         interrupted = True
     return _conclude(arguments, compared, outcomes, interrupted)
+
+
+def _train_one(arguments: argparse.Namespace, runs: Sequence[SweepRun], devices: Sequence[str]) -> int:
+    """Train the run of ``--index``; returns its exit code. It writes to its own folder alone."""
+    trained = [one for one in runs if not one.members]
+    if arguments.index >= len(trained):
+        raise UserError(
+            f"--index {arguments.index}: there are {len(trained)} runs to train, 0 to {len(trained) - 1}"
+        )
+    chosen, statuses = trained[arguments.index], []
+    if is_finished(chosen):
+        return 0
+    try:
+        pool = RunPool(1, devices, lambda line: print(line, flush=True))
+        pool.work([chosen], lambda _, status: statuses.append(status))
+    except KeyboardInterrupt:
+        return 130
+    return {"finished": 0, "interrupted": 130}.get(statuses[0], 1)
 
 
 def _comparison(arguments: argparse.Namespace) -> Comparison:

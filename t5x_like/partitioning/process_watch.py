@@ -13,6 +13,10 @@ from typing import NamedTuple
 log = logging.getLogger(__name__)
 
 LOST_PROCESS = 75  # exit code; EX_TEMPFAIL of sysexits.h: the same command may succeed later
+_CERTAIN_TO_REPEAT = (
+    2,
+    3,
+)  # exit codes of mistakes and of numbers that aren't finite: the same command repeats them
 READING_DATA = "reading data"
 
 _SECONDS_BETWEEN_SIGNS = 1.0
@@ -22,10 +26,17 @@ _PATIENCE = (
 
 
 class LostProcess(NamedTuple):
-    """A process without which the others can't go on, and a sentence about it."""
+    """A process without which the others can't go on.
+
+    Attributes:
+      index: Number of the process.
+      message: Sentence about it.
+      exit_code: Exit code of the others.
+    """
 
     index: int
     message: str
+    exit_code: int = LOST_PROCESS
 
 
 class ProcessSign(NamedTuple):
@@ -36,7 +47,7 @@ class ProcessSign(NamedTuple):
       position: Activities begun so far. All processes begin the same ones in the same order.
       activity: The one it is in.
       exit_code: Exit code of a process that fails; ``None`` otherwise.
-      lost: The index and message of a process that it gives up.
+      lost: The ``LostProcess`` that it gives up; empty otherwise.
     """
 
     number: int = 0
@@ -88,7 +99,9 @@ class SignHistory:
             if sign.lost:
                 return LostProcess(*sign.lost)
             if sign.exit_code is not None:
-                return self._named(index, f"ended with exit code {sign.exit_code}")
+                named = self._named(index, f"ended with exit code {sign.exit_code}")
+                is_certain = sign.exit_code in _CERTAIN_TO_REPEAT
+                return named._replace(exit_code=sign.exit_code) if is_certain else named
             if now - self._heard[index] >= self._timeout:
                 return self._named(index, f"gave no sign for {now - self._heard[index]:.0f} s")
         furthest = max(sign.position for sign in self._signs.values())
@@ -181,7 +194,7 @@ class ProcessWatch:
                     "t5x-like: %s; this run ends, and the same command continues it from its last checkpoint",
                     lost.message,
                 )
-            self._leave(LOST_PROCESS)
+            self._leave(lost.exit_code)
 
     def _leave(self, exit_code: int) -> None:
         sys.stdout.flush()

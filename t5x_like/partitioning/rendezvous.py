@@ -5,12 +5,16 @@ JAX's own connection ends a process with a stack trace, and does not notice all 
 
 import contextlib
 import json
+import logging
 import os
 import socket
 import time
 from typing import NamedTuple
 
+log = logging.getLogger(__name__)
+
 _RETRY_SECONDS = 0.5
+_RETRY_WHERE_OTHERS_TRAIN_SECONDS = 5.0
 _GREETING_SECONDS = 5.0  # a scanner of ports may connect and say nothing
 _MAX_MESSAGE_BYTES = 1 << 20
 
@@ -27,10 +31,21 @@ class ProcessInfo(NamedTuple):
 
 
 class RendezvousResult(NamedTuple):
-    """Answer of process 0 to all: what is wrong, or the host and process id of each process."""
+    """Answer of process 0 to all: what is wrong, or the host and process id of each process.
+
+    Attributes:
+      error: What is wrong; empty if nothing is.
+      hosts: Host and process id of each process.
+      is_missing: True if a process is missing, which may come to a later start.
+    """
 
     error: str
     hosts: list[str]
+    is_missing: bool = False
+
+
+class MissingProcessError(ValueError):
+    """A process didn't come in time. The same command may succeed later."""
 
 
 def wait_for_all_processes(coordinator: str, num_processes: int, index: int, timeout: float) -> list[str]:
@@ -42,21 +57,23 @@ def wait_for_all_processes(coordinator: str, num_processes: int, index: int, tim
       index: Number of this one.
       timeout: Seconds to wait for the others.
 
+    A process that died and was started again waits here until the others have ended, too, and come back.
+
     Raises:
-      ValueError: A process is missing, has another's number, or expects another number of processes. All processes that
-        have connected raise the same.
+      MissingProcessError: A process is missing. All processes that have connected raise the same.
+      ValueError: A process has another's number, or expects another number of processes. All raise the same.
     """
     deadline = time.monotonic() + timeout
     me = ProcessInfo(index, num_processes, f"host {socket.gethostname()}, pid {os.getpid()}")
     meet_here = _receive_all if index == 0 else _introduce
     answer = meet_here(me, coordinator, timeout, deadline)
     if answer.error:
-        raise ValueError(answer.error)
+        raise (MissingProcessError if answer.is_missing else ValueError)(answer.error)
     return answer.hosts
 
 
 def _receive_all(me: ProcessInfo, coordinator: str, timeout: float, deadline: float) -> RendezvousResult:
-    processes, error = {0: me}, ""
+    processes, error, is_missing = {0: me}, "", False
     with contextlib.ExitStack() as opened:
         server = opened.enter_context(_listen(coordinator))
         connections = []
@@ -65,14 +82,14 @@ def _receive_all(me: ProcessInfo, coordinator: str, timeout: float, deadline: fl
             try:
                 connection = opened.enter_context(server.accept()[0])
             except TimeoutError:
-                error = _missing(processes, coordinator, timeout)
+                error, is_missing = _missing(processes, coordinator, timeout), True
                 break
             process = _greeting(connection)
             if process is not None:
                 connections.append(connection)
                 error = _error_of(process, processes)
                 processes.setdefault(process.index, process)
-        answer = RendezvousResult(error, [processes[index].host for index in sorted(processes)])
+        answer = RendezvousResult(error, [processes[index].host for index in sorted(processes)], is_missing)
         for connection in connections:
             with contextlib.suppress(OSError):  # one that has left gets no answer
                 connection.sendall(json.dumps(answer).encode() + b"\n")
@@ -80,16 +97,24 @@ def _receive_all(me: ProcessInfo, coordinator: str, timeout: float, deadline: fl
 
 
 def _introduce(me: ProcessInfo, coordinator: str, timeout: float, deadline: float) -> RendezvousResult:
-    with _connect(me, coordinator, timeout, deadline) as connection:
-        connection.settimeout(timeout + _GREETING_SECONDS)  # process 0 may have started later
-        try:
-            connection.sendall(json.dumps(me).encode() + b"\n")
-            return RendezvousResult(*json.loads(_line(connection)))
-        except (OSError, ValueError, TypeError) as error:
-            raise ValueError(
-                f"{me} got no answer that it knows from {coordinator}: a run has begun there without it, or the port "
-                "is another program's"
-            ) from error
+    is_first = True
+    while True:
+        with _connect(me, coordinator, timeout, deadline) as connection:
+            connection.settimeout(timeout + _GREETING_SECONDS)  # process 0 may have started later
+            try:
+                connection.sendall(json.dumps(me).encode() + b"\n")
+                return RendezvousResult(*json.loads(_line(connection)))
+            except (OSError, ValueError, TypeError) as error:
+                said = (
+                    f"{me} got no answer that it knows from {coordinator}: a run has begun there without it, or the "
+                    "port is another program's"
+                )
+                if time.monotonic() + _RETRY_WHERE_OTHERS_TRAIN_SECONDS > deadline:
+                    raise MissingProcessError(said) from error
+        if is_first:
+            log.warning("t5x-like: %s; it tries again for %.0f s", said, deadline - time.monotonic())
+        is_first = False
+        time.sleep(_RETRY_WHERE_OTHERS_TRAIN_SECONDS)
 
 
 def _connect(me: ProcessInfo, coordinator: str, timeout: float, deadline: float) -> socket.socket:
@@ -99,7 +124,7 @@ def _connect(me: ProcessInfo, coordinator: str, timeout: float, deadline: float)
             return socket.create_connection((host.strip("[]"), int(port)), timeout=_GREETING_SECONDS)
         except OSError as error:
             if time.monotonic() + _RETRY_SECONDS > deadline:
-                raise ValueError(
+                raise MissingProcessError(
                     f"{me} could not reach process 0 at {coordinator} for {timeout:.0f} s ({error}); start process 0, "
                     "or correct the address"
                 ) from error

@@ -160,6 +160,7 @@ class RunPool:
                 self._collect(ended)
                 time.sleep(_POLL_SECONDS)
         except KeyboardInterrupt:
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)  # schedulers may repeat it while the runs save
             self._stop(ended)
             raise
         except BaseException:  # an unexpected error must not leave processes behind

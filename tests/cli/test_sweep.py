@@ -49,6 +49,7 @@ def recipe(tmp_path: Path) -> str:
         (["--over", "BATCH_SIZE=8,sixteen"], "sixteen"),
         (["--gin.training_data.TrainingData.evaluations=()"], "scores no task on held-out rows"),
         (["--first_run_only"], "--first_run_only: the recipe compares nothing"),
+        (["--index", "1"], "--index 1: there are 1 runs to train, 0 to 0"),
         (["--jobs", "0"], "argument --jobs: 0 is too small; give a whole number of at least 1"),
         (["--jobs", "3", "--devices", "0,1"], "--jobs 3 need at least as many --devices, and there are 2"),
     ],
@@ -67,7 +68,7 @@ def test_a_dry_run_names_the_runs(recipe: str, tmp_path: Path, capsys) -> None:
     assert main(["sweep", recipe, *flags]) == 0
     shown = capsys.readouterr().out
     assert "4 runs, 0 finished before" in shown
-    assert "waiting   LEARNING_RATE=2e-3,SEED=1" in shown
+    assert "  3  waiting   LEARNING_RATE=2e-3,SEED=1" in shown
     assert not out.exists()
 
 
@@ -172,6 +173,20 @@ def test_a_sweep_over_real_runs_is_done_once_and_finds_the_best(recipe: str, tmp
     assert (out / "runs" / "LEARNING_RATE=0.1" / "metrics.jsonl").stat().st_mtime_ns == log
     assert main([*command, "--gin.BATCH_SIZE=16"]) == 2
     assert "finished run of another configuration" in capsys.readouterr().err
+
+
+def test_one_run_of_a_sweep_can_be_trained_alone(recipe: str, tmp_path: Path, capsys) -> None:
+    out = tmp_path / "out"
+    command = ["sweep", recipe, "--over", "LEARNING_RATE=0.001,0.1", "--output", str(out)]
+    assert main([*command, "--index", "1"]) == 0
+    assert [path.name for path in out.iterdir()] == ["runs"]
+    assert [path.name for path in (out / "runs").iterdir()] == ["LEARNING_RATE=0.1"]
+    log = (out / "runs" / "LEARNING_RATE=0.1" / "metrics.jsonl").stat().st_mtime_ns
+    assert main([*command, "--index", "1"]) == 0
+    assert (out / "runs" / "LEARNING_RATE=0.1" / "metrics.jsonl").stat().st_mtime_ns == log
+    assert main([*command, "--dry_run"]) == 0
+    shown = capsys.readouterr().out
+    assert "  0  waiting   LEARNING_RATE=0.001\n  1  finished  LEARNING_RATE=0.1" in shown
 
 
 @pytest.mark.slow

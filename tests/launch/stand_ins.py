@@ -20,6 +20,7 @@ exit ${status}
 """
 
 SCONTROL = """#!/usr/bin/env bash
+if [[ $1 == requeue ]]; then echo "$@"; exit 1; fi
 [[ $1 == show && $2 == hostnames ]] && tr , '\\n' <<<"$3"
 """
 
@@ -61,6 +62,7 @@ NOTHING = "#!/bin/sh\n"
 PROGRAMS = {
     "srun": SRUN,
     "scontrol": SCONTROL,
+    "scancel": NOTHING,
     "gcloud": GCLOUD,
     "curl": CURL,
     "git": GIT,

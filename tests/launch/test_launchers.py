@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from tests.launch import stand_ins
 from tests.references import ROOT
@@ -21,8 +22,9 @@ SCRIPTS = sorted(LAUNCH.glob("*/train.sh"))
 _REPEATS_ITS_CALL = """#!/bin/bash
 trap 'echo "$T5X_LIKE_PROCESS_ID saves" >&2; test -n "$STUBBORN" || exit 130' TERM
 echo "$T5X_LIKE_PROCESS_ID of $T5X_LIKE_NUM_PROCESSES at $T5X_LIKE_COORDINATOR: $*" >&2
-test "$T5X_LIKE_PROCESS_ID" != "$FAILS" || kill -KILL $$
-while test -n "$FAILS$WAITS"; do sleep 0.1; done
+test -z "$FAILS" || test "$T5X_LIKE_PROCESS_ID" != "$FAILS" || kill -KILL $$
+test -z "$CODE" || exit "$CODE"
+while test -n "$WAITS" || test "${FAILS:-9}" -lt "${T5X_LIKE_NUM_PROCESSES:-1}"; do sleep 0.1; done
 """
 _FOUR = {
     "IMAGE": "place/image",
@@ -39,6 +41,8 @@ def launch(tmp_path):
     programs = tmp_path / ".venv" / "bin"
     programs.mkdir(parents=True)
     stand_ins.install(programs)
+    (programs / "sleep").write_text("#!/bin/sh\nexec /bin/sleep 0.1\n")
+    (programs / "sleep").chmod(0o755)
     (programs / "t5x-like").write_text(_REPEATS_ITS_CALL)
     (programs / "t5x-like").chmod(0o755)
 
@@ -73,7 +77,7 @@ def test_shellcheck_finds_nothing():
     shellcheck = shutil.which("shellcheck", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     if not shellcheck:
         pytest.skip("shellcheck is not installed")
-    checked = subprocess.run([shellcheck, PROCESS, *SCRIPTS], capture_output=True, text=True)
+    checked = subprocess.run([shellcheck, *LAUNCH.rglob("*.sh")], capture_output=True, text=True)
     assert checked.returncode == 0, checked.stdout
 
 
@@ -95,6 +99,64 @@ def test_a_local_process_that_is_killed_is_named_and_the_others_end(launch):
     run = launch("local", "--processes", "3", "recipe.gin", FAILS="1")
     assert run.returncode == 128 + signal.SIGKILL
     assert re.search(r"^process 1 of 3 \(host \S+, pid \d+\) ended with exit code 137$", run.stderr, re.M)
+
+
+def test_all_local_processes_start_again_as_often_as_asked(launch):
+    run = launch("local", "--restarts", "2", "--processes", "3", "recipe.gin", FAILS="1")
+    assert run.returncode == 128 + signal.SIGKILL
+    assert re.findall("^exit code.*", run.stderr, re.M) == [
+        f"exit code 137: restart {restart} of 2, from the last checkpoint" for restart in (1, 2)
+    ]
+    assert len(re.findall(r"^1 of 3 at", run.stderr, re.M)) == 3
+
+
+def test_local_processes_start_again_in_the_numbers_that_were_named(launch):
+    run = launch("local", "--processes", "3,2", "--restarts", "3", "recipe.gin", FAILS="2")
+    assert "2 of 3 at localhost" in run.stderr
+    assert {call for call in calls(run) if " of 2 at " in call} == {
+        f"{index} of 2 at localhost:PORT: train --gin_file=recipe.gin" for index in range(2)
+    }
+
+
+def test_one_local_process_starts_again_too(launch):
+    run = launch("local", "--restarts", "1", "recipe.gin", CODE="1")
+    assert run.returncode == 1
+    assert run.stderr.count("of 1 at : train --gin_file=recipe.gin") == 2
+
+
+@pytest.mark.parametrize("code", ["0", "2", "3", "130"])
+@pytest.mark.parametrize("processes", [(), ("--processes", "2")])
+def test_ends_that_are_no_failures_are_no_reason_to_start_again(launch, code, processes):
+    run = launch("local", *processes, "--restarts", "2", "recipe.gin", CODE=code)
+    assert run.returncode == int(code)
+    assert "restart" not in run.stderr
+
+
+@pytest.mark.parametrize("processes", ["1", "2"])
+def test_nothing_starts_again_after_a_signal(launch, tmp_path, processes):
+    running = subprocess.Popen(
+        [tmp_path / "launch/local/train.sh", "--processes", processes, "--restarts", "2", "recipe.gin"],
+        env=os.environ | {"WAITS": "yes", "STUBBORN": "yes"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    for _ in range(2):
+        for _ in range(int(processes)):
+            running.stderr.readline()
+        running.send_signal(signal.SIGTERM)
+    assert "restart" not in running.communicate(timeout=30)[1]
+    assert running.returncode == 128 + signal.SIGKILL
+
+
+@pytest.mark.parametrize(
+    "place",
+    ["local", "slurm", "gke", "tpu_vm"],
+)
+def test_a_wrong_number_of_restarts_is_refused(launch, tmp_path, place):
+    scheduler = {"TPU_NAME": "tpu", "ZONE": "zone", "SLURM_SUBMIT_DIR": str(tmp_path)}
+    run = launch(place, "--restarts", "often", "recipe.gin", **_FOUR, **scheduler)
+    assert run.returncode == 2
+    assert run.stderr == "--restarts 'often': give the largest number of restarts, such as 3\n"
 
 
 def test_sigterm_asks_every_local_process_once(launch, tmp_path):
@@ -141,6 +203,49 @@ def test_slurm_numbers_tasks_and_the_first_node_runs_process_0(launch, tmp_path)
     ]
 
 
+@pytest.mark.parametrize(("code", "status", "starts"), [("1", 1, 3), ("2", 2, 1), ("3", 3, 1), ("0", 0, 1)])
+def test_slurm_starts_a_step_again_after_a_failure_but_not_after_a_mistake(
+    launch, tmp_path, code, status, starts
+):
+    job = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_NTASKS": "2", "SLURM_JOB_NODELIST": "node7"}
+    run = launch("slurm", "--restarts", "2", "recipe.gin", **job, SLURM_SUBMIT_DIR=str(tmp_path), CODE=code)
+    assert run.returncode == status
+    assert run.stderr.count("1 of 2 at node7:") == starts
+
+
+def test_slurm_puts_a_job_that_has_saved_back_into_the_queue(launch, tmp_path):
+    job = {"SLURM_JOB_ID": "7", "SLURM_NTASKS": "1", "SLURM_JOB_NODELIST": "node7"}
+    run = launch("slurm", "--restarts", "2", "recipe.gin", **job, SLURM_SUBMIT_DIR=str(tmp_path), CODE="130")
+    assert run.returncode == 130
+    assert "requeue 7" in run.stdout
+    assert "restart" not in run.stderr
+    assert "this job can't go back into the queue; submit it again to continue" in run.stderr
+
+
+def test_slurm_trains_the_run_of_a_sweep_that_the_array_says(launch, tmp_path):
+    job = {"SLURM_JOB_ID": "7", "SLURM_ARRAY_TASK_ID": "4", "SLURM_NTASKS": "1"}
+    shutil.move(tmp_path / "launch/slurm/sweep.sh", tmp_path / "launch/slurm/train.sh")
+    run = launch("slurm", "recipe.gin", "--over", "A=1,2", **job, SLURM_SUBMIT_DIR=str(tmp_path))
+    assert run.stderr == " of  at : sweep recipe.gin --over A=1,2 --index 4\n"
+
+
+def test_a_kubernetes_job_restarts_all_of_its_pods_as_often_as_asked(launch):
+    def spec(*flags: str) -> dict:
+        return list(yaml.safe_load_all(launch("gke", *flags, "recipe.gin", **_FOUR).stdout))[1]["spec"]
+
+    assert spec()["backoffLimit"] == 100
+    assert spec("--restarts", "3")["backoffLimit"] == 12
+    fails = spec()["podFailurePolicy"]["rules"][1]
+    assert (fails["action"], fails["onExitCodes"]["values"]) == ("FailJob", [2, 3])
+
+
+def test_each_tpu_worker_starts_its_process_again(launch, tmp_path):
+    tpu = {"TPU_NAME": "tpu", "ZONE": "zone", "WORKERS": "1", "ALL_WORKERS": str(tmp_path / "workers")}
+    run = launch("tpu_vm", "--restarts", "1", "recipe.gin", **tpu, ENDPOINTS="10.0.0.7", CODE="1")
+    assert run.stdout.count("train --gin_file=recipe.gin") == 2, run.stderr
+    assert "exit code 1: restart 1 of 1, from the last checkpoint" in run.stdout
+
+
 def test_a_kubernetes_job_has_one_pod_for_each_host_and_keeps_the_quotes(launch, tmp_path):
     run = launch("gke", "recipe.gin", "--gin.MODEL_DIR='gs://b/r'", **_FOUR)
     assert "completions: 4\n" in run.stdout
@@ -165,7 +270,7 @@ def test_tpu_workers_learn_their_numbers_from_the_metadata(launch, tmp_path, end
 @pytest.mark.parametrize(
     ("place", "needed"),
     [
-        ("local", "usage: launch/local/train.sh [--processes N] RECIPE.gin"),
+        ("local", "usage: launch/local/train.sh [--processes N] [--restarts N] RECIPE.gin"),
         ("slurm", "usage: sbatch"),
         ("gke", "usage: IMAGE="),
         ("tpu_vm", "TPU_NAME"),

@@ -67,16 +67,23 @@ def environment(folder: Path, **changes: str) -> dict[str, str]:
     return os.environ | settings | changes
 
 
-def start(folder: Path, name: str, processes: int = 4, *arguments: str) -> subprocess.Popen:
+def start(
+    folder: Path,
+    name: str,
+    processes: int | str = 4,
+    *arguments: str,
+    restarts: int = 0,
+    num_devices: int = 1,
+) -> subprocess.Popen:
     return subprocess.Popen(
         [
             ROOT / "launch/local/train.sh",
-            *("--processes", str(processes), str(folder / "tiny.gin")),
+            *("--processes", str(processes), "--restarts", str(restarts), str(folder / "tiny.gin")),
             *("--model_dir", str(folder / name)),
             *arguments,
         ],
         cwd=ROOT,
-        env=environment(folder),
+        env=environment(folder, XLA_FLAGS=xla_flags(num_devices)),
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
@@ -93,10 +100,14 @@ def interrupt(
     folder: Path, name: str, act: Callable[[subprocess.Popen], None], step: int = 7
 ) -> tuple[int, str]:
     """Start a run, act on it after a step, and return its exit code and what it wrote."""
-    run = start(folder, name)
-    while (
-        max(losses(folder / name), default=0) < step if (folder / name / "metrics.jsonl").exists() else True
-    ):
+    return act_after(step, start(folder, name), folder / name, act)
+
+
+def act_after(
+    step: int, run: subprocess.Popen, home: Path, act: Callable[[subprocess.Popen], None]
+) -> tuple[int, str]:
+    """Act on a run after a step, and return its exit code and what it wrote."""
+    while max(losses(home), default=0) < step if (home / "metrics.jsonl").exists() else True:
         assert run.poll() is None, run.communicate()[1]
         time.sleep(0.05)
     act(run)
@@ -139,6 +150,33 @@ def test_a_killed_process_is_named_and_the_run_continues_to_the_bit(folder, whol
     resumed = losses(folder / "killed_then_two")
     assert resumed.keys() == whole.keys()
     np.testing.assert_allclose(list(resumed.values()), list(whole.values()), rtol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def whole_of_eight_devices(folder) -> dict[int, float]:
+    """Losses of a run of four processes with two devices each, which nothing interrupts."""
+    finish(start(folder, "eight", num_devices=2))
+    return losses(folder / "eight")
+
+
+@pytest.mark.parametrize("victim", [2, 0])
+def test_all_processes_start_again_after_one_was_killed(folder, whole_of_eight_devices, victim):
+    name = f"restarted_{victim}"
+    run = start(folder, name, restarts=3, num_devices=2)  # gloo gives a busy machine 30 s to begin
+    code, said = act_after(7, run, folder / name, lambda run: os.kill(child(run, victim), signal.SIGKILL))
+    assert code == 0, said
+    assert said.count("exit code 137: restart") == 1
+    assert f"process {victim} of 4 (host" in said
+    assert losses(folder / name) == whole_of_eight_devices
+
+
+def test_a_run_starts_again_with_fewer_processes(folder, whole):
+    run = start(folder, "fewer", "4,2", restarts=3)
+    code, said = act_after(7, run, folder / "fewer", lambda run: os.kill(child(run, 3), signal.SIGKILL))
+    assert code == 0, said
+    assert "parameters on 4 cpu devices" in said
+    assert "parameters on 2 cpu devices" in said
+    np.testing.assert_allclose(list(losses(folder / "fewer").values()), list(whole.values()), rtol=1e-5)
 
 
 def test_a_stopped_process_is_named_and_ended(folder, whole):

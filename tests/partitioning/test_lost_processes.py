@@ -111,5 +111,5 @@ def test_a_process_that_is_stuck_in_its_data_is_named_and_ends_too():
 def test_a_process_that_fails_is_named_with_its_exit_code(fault, exit_code):
     (code, said, _), (failed_code, failed_said, failed) = ends_of(fault)
     assert f", pid {failed}) ended with exit code {exit_code}; " in said
-    assert (code, failed_code) == (LOST_PROCESS, exit_code)
+    assert (code, failed_code) == (2 if fault == "user error" else LOST_PROCESS, exit_code)
     assert ("RuntimeError: a bug" in failed_said) == (fault == "bug")

@@ -1,6 +1,12 @@
 """Which process the others give up, by the signs that each shows; times are given, nothing waits."""
 
-from t5x_like.partitioning.process_watch import READING_DATA, ProcessSign, SignHistory
+from t5x_like.partitioning.process_watch import (
+    LOST_PROCESS,
+    READING_DATA,
+    LostProcess,
+    ProcessSign,
+    SignHistory,
+)
 
 TIMEOUT = 60.0
 
@@ -22,22 +28,23 @@ def test_a_process_without_a_new_sign_is_lost_after_the_timeout():
         seen.add(0, sign(number=int(now)), now)
         seen.add(1, sign(), now)  # the old sign still lies there
     assert seen.lost(59.0) is None
-    assert seen.lost(60.0) == (1, "process 1 of 2 (host b, pid 7) gave no sign for 60 s")
+    assert seen.lost(60.0) == LostProcess(1, "process 1 of 2 (host b, pid 7) gave no sign for 60 s")
 
 
 def test_a_process_that_never_gave_a_sign_is_lost_too():
     seen = history()
     seen.add(0, sign(), now=50.0)
-    assert seen.lost(61.0) == (1, "process 1 of 2 (host b, pid 7) gave no sign for 61 s")
+    assert seen.lost(61.0) == LostProcess(1, "process 1 of 2 (host b, pid 7) gave no sign for 61 s")
 
 
 def test_a_process_that_fails_is_named_with_its_exit_code():
     seen = history(sign(), sign(exit_code=2))
-    assert seen.lost(0.0) == (1, "process 1 of 2 (host b, pid 7) ended with exit code 2")
+    assert seen.lost(0.0) == LostProcess(1, "process 1 of 2 (host b, pid 7) ended with exit code 2", 2)
+    assert history(sign(), sign(exit_code=1)).lost(0.0).exit_code == LOST_PROCESS
 
 
 def test_what_another_process_has_found_is_believed():
-    result = (2, "process 2 of 3 (host c, pid 8) gave no sign for 60 s")
+    result = LostProcess(2, "process 2 of 3 (host c, pid 8) gave no sign for 60 s", 2)
     assert history(sign(lost=result), sign()).lost(0.0) == result
 
 
@@ -56,7 +63,7 @@ def test_a_process_that_reads_data_while_the_others_wait_is_lost_after_the_timeo
         alive(seen, now, ahead, reading)
         assert seen.lost(now) is None
     alive(seen, 160.0, ahead, reading)
-    assert seen.lost(160.0) == (
+    assert seen.lost(160.0) == LostProcess(
         1,
         "process 1 of 2 (host b, pid 7) has kept the others waiting for 60 s, reading data of step 9",
     )

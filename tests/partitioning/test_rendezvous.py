@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from t5x_like.partitioning.rendezvous import wait_for_all_processes
+from t5x_like.partitioning import rendezvous
+from t5x_like.partitioning.rendezvous import MissingProcessError, wait_for_all_processes
 from tests.references import free_port
 
 
@@ -63,14 +64,33 @@ def test_a_port_that_is_taken_is_named():
     assert "process 0 can't listen at localhost:" in told
 
 
-def test_a_process_that_comes_after_the_others_have_met_is_told():
+def answer_as_jax(listener: socket.socket) -> None:
+    connection, _ = listener.accept()
+    connection.sendall(b"\x00\x00\x12\x04\n")  # as the servers of JAX begin
+    connection.close()
+
+
+def test_a_process_that_comes_after_the_others_have_met_says_so():
     with socket.create_server(("", 0)) as other, ThreadPoolExecutor(1) as pool:
-        late = pool.submit(wait_for_all_processes, f"localhost:{other.getsockname()[1]}", 2, 1, 5.0)
-        connection, _ = other.accept()
-        connection.sendall(b"\x00\x00\x12\x04\n")  # as the servers of JAX begin
-        with pytest.raises(ValueError, match="got no answer that it knows from localhost"):
+        late = pool.submit(wait_for_all_processes, f"localhost:{other.getsockname()[1]}", 2, 1, 1.0)
+        answer_as_jax(other)
+        with pytest.raises(MissingProcessError, match="got no answer that it knows from localhost"):
             late.result()
-        connection.close()
+
+
+def test_a_process_that_was_started_again_waits_for_the_others_to_come_back(caplog, monkeypatch):
+    monkeypatch.setattr(rendezvous, "_RETRY_WHERE_OTHERS_TRAIN_SECONDS", 0.1)
+    with ThreadPoolExecutor(2) as pool:
+        with socket.create_server(("", 0)) as other:
+            port = other.getsockname()[1]
+            again = pool.submit(wait_for_all_processes, f"localhost:{port}", 2, 1, 20.0)
+            answer_as_jax(other)
+            answer_as_jax(other)
+        pool.submit(wait_for_all_processes, f"localhost:{port}", 2, 0, 20.0).result()
+        assert len(again.result()) == 2
+    [record] = caplog.records
+    assert "a run has begun there without it" in record.getMessage()
+    assert "it tries again for" in record.getMessage()
 
 
 def test_a_scanner_of_ports_does_no_harm():
