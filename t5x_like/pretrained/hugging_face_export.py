@@ -68,7 +68,7 @@ def write_hugging_face(
       ValueError: ``directory`` is there and not empty, or the model has an adapter that can't be merged.
     """
     config, params = _padded_by((special_ids or {}).get("pad"), *merge_adapter(config, params))
-    params = parameters.unflatten(traits_of(config).remaining_weights(parameters.flatten(params)))
+    params = parameters.unflatten(dict(traits_of(config).remaining_weights(parameters.flatten(params))))
     config = _started_by((special_ids or {}).get("decoder_start"), config)
     scale = common_scale(card.scales, config, params) if card is not None and dtype == "float32" else None
     if card is not None and scale is not None:

@@ -5,7 +5,7 @@ ends in an enhanced mask decoder, which runs the last layer twice; here it has D
 """
 
 from dataclasses import fields
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from t5x_like.config_class import changeable, config_class
 from t5x_like.model.families.generator_discriminator import EmbeddingSharing
@@ -76,7 +76,7 @@ class DebertaV3PretrainingConfig(ReplacedTokenPretraining):
         return DebertaV2Config(**{**self._shared, "num_layers": self.num_generator_layers}, task="masked_lm")
 
     @property
-    def _shared(self) -> dict[str, object]:
+    def _shared(self) -> dict[str, Any]:
         return {
             field.name: getattr(self, field.name) for field in fields(self) if field.name not in _OWN_FIELDS
         }
