@@ -2,22 +2,27 @@
 
 import warnings
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, ClassVar
 
 import jax
 
-from t5x_like.config_class import config_class
+from t5x_like.config_class import changeable, config_class
 from t5x_like.model.families.generator_discriminator import (
     EmbeddingSharing,
     GeneratorDiscriminator,
     GeneratorDiscriminatorConfig,
 )
+from t5x_like.model.layers.attention_implementations import AttentionChoice
 from t5x_like.model.layers.embedding import EmbeddingsConfig
+from t5x_like.model.layers.feed_forward import Activation
+from t5x_like.model.layers.layer_scan import LayerLoop
+from t5x_like.model.layers.remat import Remat
 from t5x_like.model.lazy_array import sum_of
 from t5x_like.model.model_traits import ModelTraits
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.bert_like import BertLikeConfig
+from t5x_like.model.zoo.common_config import ComputeDtype
 from t5x_like.model.zoo.model_tasks import ModelTask
 
 _WORDS, _OF_GENERATOR = "tokens/table", ("generator/", "generator_")
@@ -25,14 +30,43 @@ _WORDS, _OF_GENERATOR = "tokens/table", ("generator/", "generator_")
 
 @config_class
 class ReplacedTokenPretraining(ModelTraits):
-    """A generator, and a discriminator that remains.
+    """A generator, and a discriminator that remains. Sizes are the discriminator's.
 
     Attributes:
-      discriminator_weight: Weight of the discriminator's loss.
+      discriminator_weight: Weight of the discriminator's loss (Clark et al. 2020, §3.1; He et al. 2021, §3.2).
+      vocab_size: Number of token ids.
+      model_dim: Width of the residual stream.
+      mlp_dim: Inner width of the feed-forward layers.
+      num_heads: Attention heads of each layer.
+      num_layers: Number of layers.
+      max_position_embeddings: Longest input in tokens; of relative positions the longest distance.
+      activation: Nonlinearity of the feed-forward layers.
+      norm_epsilon: Added to the variance in all norms.
+      dropout_rate: Dropout of both models.
+      compute_dtype: Type of activations.
+      remat: Activations that the backward pass computes again.
+      scan_layers: Layers run in a loop (see ``CommonConfig``).
+      attention_implementation: Computation of attention (see ``CommonConfig``).
+      pad_vocab_to_multiple_of: Word tables are padded to a multiple of this many rows.
     """
 
     embedding_sharing: ClassVar[EmbeddingSharing] = "shared"
+    own_fields: ClassVar[tuple[str, ...]]
     discriminator_weight: float = 50.0
+    vocab_size: int
+    model_dim: int
+    mlp_dim: int
+    num_heads: int
+    num_layers: int
+    max_position_embeddings: int = 512
+    activation: Activation = "gelu"
+    norm_epsilon: float = 1e-12
+    dropout_rate: float = 0.0
+    compute_dtype: ComputeDtype = "float32"
+    remat: Remat = changeable(default="none")
+    scan_layers: LayerLoop = changeable(default="auto")
+    attention_implementation: AttentionChoice = changeable(default="auto")
+    pad_vocab_to_multiple_of: int = 128
 
     def __post_init__(self) -> None:
         if self.discriminator_weight < 0:
@@ -60,6 +94,12 @@ class ReplacedTokenPretraining(ModelTraits):
     def generator(self) -> BertLikeConfig:
         """Model that proposes replacements."""
         raise NotImplementedError
+
+    @property
+    def shared_fields(self) -> dict[str, Any]:
+        """Fields that the configuration of an encoder has, too."""
+        own = ("discriminator_weight", *self.own_fields)
+        return {field.name: getattr(self, field.name) for field in fields(self) if field.name not in own}
 
     @property
     def reads_masks(self) -> bool:

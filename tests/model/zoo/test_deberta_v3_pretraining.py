@@ -18,6 +18,7 @@ from t5x_like.model.zoo.deberta_v3_pretraining import DebertaV3PretrainingConfig
 from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from t5x_like.pretrained.model_config import write_model_config
 from t5x_like.pretrained.run_weights import find_run_weights
+from tests.model.zoo.test_electra_pretraining import BATCH, SEGMENTS, TEXT
 
 CONFIG = DebertaV3PretrainingConfig(
     vocab_size=31,
@@ -29,17 +30,6 @@ CONFIG = DebertaV3PretrainingConfig(
     max_position_embeddings=12,
     position_buckets=4,
 )
-MASK = 3
-TEXT = np.random.default_rng(0).integers(4, 31, (4, 12)).astype(np.int32)
-IS_TARGET = np.tile(np.isin(np.arange(12), [2, 5, 6]), (4, 1))
-SEGMENTS = (np.arange(12) < np.array([[12], [9], [7], [10]])).astype(np.int32)
-BATCH = Batch(
-    encoder_input_tokens=jnp.asarray(np.where(IS_TARGET, MASK, TEXT), jnp.int32),
-    encoder_segment_ids=jnp.asarray(SEGMENTS),
-    target_tokens=jnp.asarray(TEXT),
-    loss_weights=jnp.asarray(IS_TARGET, jnp.float32),
-)
-
 run: Any = jax.jit(lambda model, batch: model(batch))
 
 
