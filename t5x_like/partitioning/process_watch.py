@@ -13,10 +13,8 @@ from typing import NamedTuple
 log = logging.getLogger(__name__)
 
 LOST_PROCESS = 75  # exit code; EX_TEMPFAIL of sysexits.h: the same command may succeed later
-_CERTAIN_TO_REPEAT = (
-    2,
-    3,
-)  # exit codes of mistakes and of numbers that aren't finite: the same command repeats them
+# Exit codes of mistakes, and of numbers that aren't finite: the same command repeats them.
+_CERTAIN_TO_REPEAT = (2, 3)
 READING_DATA = "reading data"
 
 _SECONDS_BETWEEN_SIGNS = 1.0
