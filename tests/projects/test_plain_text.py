@@ -44,6 +44,7 @@ def test_an_encoder_without_a_head_gets_one_and_learns(
     sets = [flag for setting in settings for flag in ("--set", setting)]
     assert main(["train", "--gin_file=recipe.gin", "--model_dir", "runs/first", *sets]) == 0
     assert "has no weights for heads/lm_head" in caplog.text
+    assert "has no effect" not in capsys.readouterr().err
     assert json.loads(Path("runs/first/model.json").read_text())["task"] == "masked_lm"
     lines = [json.loads(line) for line in Path("runs/first/metrics.jsonl").read_text().splitlines()]
     losses = [line["cross_entropy"] for line in lines if line["split"] == "train"]
