@@ -99,7 +99,7 @@ def test_nothing_set_means_one_process(monkeypatch):
     initialize_processes()
 
 
-def test_a_command_that_finds_no_coordinator_ends_with_exit_code_2(monkeypatch, capsys, tmp_path):
+def test_a_command_that_finds_no_coordinator_may_be_started_again(monkeypatch, capsys, tmp_path):
     settings = {
         "COORDINATOR": f"localhost:{free_port()}",
         "NUM_PROCESSES": "2",
@@ -109,7 +109,7 @@ def test_a_command_that_finds_no_coordinator_ends_with_exit_code_2(monkeypatch, 
     for name, value in settings.items():
         monkeypatch.setenv(f"T5X_LIKE_{name}", value)
     recipe = f"--gin_file={ROOT}/gin/recipes/quickstart/pretrain.gin"
-    assert main(["train", recipe, "--model_dir", str(tmp_path / "run")]) == 2
+    assert main(["train", recipe, "--model_dir", str(tmp_path / "run")]) == 75
     said = capsys.readouterr().err
     assert f"could not reach process 0 at {settings['COORDINATOR']} for 1 s" in said
     assert "Traceback" not in said
