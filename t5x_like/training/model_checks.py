@@ -107,12 +107,12 @@ def check_model(experiment: Experiment, tasks: ResolvedTasks, loader: TrainingLo
                 f"{type(model).__name__} is one example; set pack=False (LoaderConfig.pack = False in a recipe)"
             )
     _check_answers(experiment, loader)
+    check_speech(traits_of(model), experiment.method, loader.streams, mixture=experiment.data.train.mixture)
     check_objectives(experiment, tasks)
     _check_attributes(experiment, attributes_of(model), tuple(loader.task_names))
     check_vocabulary(loader.vocabulary, model.vocab_size, needed=loader.num_ids)
     traits_of(model).check_vocabulary(loader.vocabulary)
     experiment.start.check(loader)
-    check_speech(traits_of(model), experiment.method, loader.streams, mixture=experiment.data.train.mixture)
     _check_streams(experiment, loader)
     experiment.method.check(model, loader, experiment.data.train)
 
