@@ -21,7 +21,8 @@ from tests.model.zoo.tiny_models import TINY
 
 
 def test_every_record_is_listed() -> None:
-    record = re.compile(r"^[A-Z0-9_]+ = (published|replace|unpublished|llama_like|bert_like|in_pretraining)\(", re.MULTILINE)
+    makers = "published|replace|unpublished|llama_like|bert_like|in_pretraining"
+    record = re.compile(rf"^[A-Z0-9_]+ = ({makers})\(", re.MULTILINE)
     for zoo, listed in ((model_zoo, ARCHITECTURES), (ancestors_zoo, ancestors.ARCHITECTURES)):
         (home,) = zoo.__path__
         files = {path.stem for path in Path(home).glob("*.py") if record.search(path.read_text())}
