@@ -172,7 +172,9 @@ def pretraining_sizes(num_tokens: int, length: int, base: BaseModel) -> RunSizes
     batch_size = _shared_out(16 if num_rows >= 256 else 8 if num_rows >= 32 else min(num_rows, 4))
     steps_of_epoch = -(-num_rows // batch_size)
     fewest, rate = (400, 1.0) if base.checkpoint is None else (50, 5e-5)
-    steps = min(max(4 * steps_of_epoch, fewest), 10_000)  # more repeats help ever less (Muennighoff et al. 2023)
+    steps = min(
+        max(4 * steps_of_epoch, fewest), 10_000
+    )  # more repeats help ever less (Muennighoff et al. 2023)
     return RunSizes(batch_size=batch_size, train_steps=steps, learning_rate=rate)
 
 
