@@ -17,7 +17,8 @@ class DebertaV3PretrainingConfig(ReplacedTokenPretraining):
     """Both models of any size, with gradient-disentangled word tables: ``ReplacedTokenPretraining`` and these fields.
 
     Attributes:
-      num_generator_layers: Layers of the generator, which is as wide as the discriminator: half as many (§5.1).
+      num_generator_layers: Layers of the generator, which is as wide as the discriminator. The authors' ``rtd_*.json``
+        have half as many.
       position_buckets: Vectors of distances of each direction.
     """
 

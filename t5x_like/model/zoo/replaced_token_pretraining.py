@@ -33,7 +33,7 @@ class ReplacedTokenPretraining(ModelTraits):
     """A generator, and a discriminator that remains. Sizes are the discriminator's.
 
     Attributes:
-      discriminator_weight: Weight of the discriminator's loss (Clark et al. 2020, §3.1; He et al. 2021, §3.2).
+      discriminator_weight: Weight of the discriminator's loss (50: Clark et al. 2020, §3.1).
       vocab_size: Number of token ids.
       model_dim: Width of the residual stream.
       mlp_dim: Inner width of the feed-forward layers.
@@ -71,7 +71,7 @@ class ReplacedTokenPretraining(ModelTraits):
     def __post_init__(self) -> None:
         if self.discriminator_weight < 0:
             raise ValueError(
-                f"discriminator_weight is {self.discriminator_weight}; give 0 or more, as the papers' 50"
+                f"discriminator_weight is {self.discriminator_weight}; give 0 or more, as ELECTRA's 50"
             )
         _ = self.discriminator, self.generator  # which refuse what they can't be
 
