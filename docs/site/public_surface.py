@@ -16,6 +16,7 @@ from typing import Any
 import t5x_like
 from docs.site.gin_macros import read_macros
 from t5x_like.cli.main import VERBS, parser_of
+from t5x_like.deprecated_names import ARGUMENTS, FLAGS, MACROS
 from t5x_like.evaluation.scores_file import ScoresFile
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from t5x_like.version import __version__
@@ -56,6 +57,19 @@ def differences(recorded: Surface, present: Surface) -> list[tuple[str, str]]:
             ("added", {*present[kind]} - {*recorded.get(kind, ())}),
         )
         for name in sorted(names)
+    ]
+
+
+def broken_promises(recorded: Surface, present: Surface) -> list[str]:
+    """Return the names of the last release that are gone without a successor that they still work by.
+
+    Args:
+      recorded: Surface of the last release, of this major version.
+      present: Surface of this code.
+    """
+    deprecated = {*ARGUMENTS, *FLAGS, *MACROS}
+    return [
+        name for name, change in differences(recorded, present) if change == "removed" and name not in deprecated
     ]
 
 

@@ -18,6 +18,7 @@ from typing import NoReturn
 
 import t5x_like
 from t5x_like.cli.quiet_tensorflow import quiet_tensorflow
+from t5x_like.deprecated_names import present_flags
 from t5x_like.gin_config.statements import Setting
 from t5x_like.gin_config.user_error import UserError, message_of, nearest
 from t5x_like.io.end_process import end_process
@@ -127,7 +128,7 @@ def _run(arguments: list[str]) -> int:
         kind = "flag" if verb.startswith("-") else "verb"
         hint = nearest(verb, VERBS) or f"choose from: {', '.join(VERBS)}"
         raise UserError(f"there is no {kind} {verb!r}", hint=hint)
-    parsed = _parse(parser_of(verb), rest)
+    parsed = _parse(parser_of(verb), present_flags(verb, rest))
     return module_of(verb).run(parsed) or 0
 
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+from t5x_like.deprecated_names import log_successor, successors_of_macros
 from t5x_like.gin_config.imported_names import ImportedNames, Target, check_parameter, short_name
 from t5x_like.gin_config.plain_values import nested_annotations, plain_value
 from t5x_like.gin_config.statements import (
@@ -70,6 +71,8 @@ class Bindings:
         self.replaced: set[tuple[str | None, Target]] = set()
         for block, file_index in sources.blocks:
             self.find(block.name, file_index, block.origin)
+        read = {name for binding, _ in sources.bindings for name in macros_in(binding.value)}
+        self._successors = successors_of_macros(read)
         for binding, file_index in sources.bindings:
             self._add(binding, file_index)
         for bound in self.all():
@@ -91,7 +94,10 @@ class Bindings:
 
     def _add(self, binding: BindingStatement, file_index: int) -> None:
         if not binding.parameter:
-            name = f"{binding.scope}/{binding.name}" if binding.scope else binding.name
+            successor = self._successors.get(binding.name)
+            if successor:
+                log_successor(f"macro {binding.name} ({binding.origin})", successor)
+            name = f"{binding.scope}/{binding.name}" if binding.scope else successor or binding.name
             target, scope, parameter, table = None, "", name, self.macros
         else:
             target = self.find(binding.name, file_index, binding.origin)

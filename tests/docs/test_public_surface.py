@@ -2,8 +2,9 @@
 
 import pytest
 
-from docs.site.public_surface import RECORD, ROOT, surface, unmentioned
+from docs.site.public_surface import RECORD, ROOT, broken_promises, surface, unmentioned
 from t5x_like.io.files import read_json
+from t5x_like.version import __version__
 
 CHANGELOG = (
     "# Changelog\n\n## [Unreleased]\n\n- {words}\n\n## [1.0.0]\n\n- `--other` and `OTHER` were added.\n"
@@ -18,6 +19,17 @@ def test_the_changelog_mentions_every_change_since_the_last_release():
     assert not missing, (
         "public names changed, and CHANGELOG.md's [Unreleased] doesn't mention them:\n" + "\n".join(missing)
     )
+
+
+def test_names_of_this_major_version_still_work():
+    recorded = read_json(RECORD, dict)
+    if recorded["version"].partition(".")[0] == __version__.partition(".")[0]:
+        assert broken_promises(recorded, surface()) == []
+
+
+def test_a_removed_name_needs_a_successor():
+    before = {"python": ["Pretrained.embed.takes", "train"], "commands": ["evaluate --normalisation"]}
+    assert broken_promises(before, {"python": [], "commands": []}) == ["train"]
 
 
 @pytest.mark.parametrize(

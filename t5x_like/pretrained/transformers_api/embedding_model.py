@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from t5x_like.deprecated_names import renamed_arguments
 from t5x_like.inference.length_batches import run_by_length
 from t5x_like.inference.prompt_encoder import PromptEncoder
 from t5x_like.nested_values import one_or_several
@@ -25,6 +26,7 @@ class EmbeddingModel(CallableModel):
 
     sentence_embedding: SentenceEmbedding | None
 
+    @renamed_arguments("Pretrained.embed")
     def embed(
         self,
         input_ids: Any,
