@@ -75,7 +75,7 @@ def installed(revision: str, extra: str, python: str, environment: Path) -> dict
         subprocess.run([*pip, "install", f"{source}{extra}"], check=True)
         seconds, seconds_cpu = time.perf_counter() - start, cpu_seconds() - start_cpu
     return {
-        "megabytes": round(_size(environment) / 1e6),
+        "megabytes": round(size_of(environment) / 1e6),
         "packages": len(list(environment.glob("lib/python*/site-packages/*.dist-info"))),
         "install_seconds": round(seconds, 1),
         "install_cpu_seconds": round(seconds_cpu, 1),
@@ -118,7 +118,7 @@ def command_seconds(
     return medians
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
     """Return the bytes of all files, as the disk holds them."""
     done = subprocess.run(
         ["du", "-s", "--block-size=1", str(folder)], capture_output=True, text=True, check=True

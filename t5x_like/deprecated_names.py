@@ -52,7 +52,9 @@ def renamed_arguments(function_name: str) -> Callable[[Callable[_P, _R]], Callab
             for earlier in [name for name in kwargs if name in successors]:
                 successor = successors[earlier]
                 if successor in kwargs:
-                    raise TypeError(f"{function_name}: {earlier}= is the earlier name of {successor}=; give one")
+                    raise TypeError(
+                        f"{function_name}: {earlier}= is the earlier name of {successor}=; give one"
+                    )
                 warnings.warn(_message(f"{function_name}({earlier}=…)", f"{successor}=…"), FutureWarning, 2)
                 kwargs[successor] = kwargs.pop(earlier)
             return function(*args, **kwargs)
@@ -93,7 +95,12 @@ def successors_of_macros(known: Mapping[str, object] | set[str]) -> dict[str, st
 
 
 def log_successor(earlier: str, successor: str) -> None:
-    """Log a warning that a name of gin or of the command line has a successor."""
+    """Log a warning that a name of gin or of the command line has a successor.
+
+    Args:
+      earlier: Name that was given, with its kind.
+      successor: Present name.
+    """
     logging.getLogger(__name__).warning(_message(earlier, successor))
 
 

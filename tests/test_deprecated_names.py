@@ -65,4 +65,6 @@ def test_an_argument_is_read_by_its_earlier_name():
 def test_successors_are_public():
     present = surface()
     assert {*MACROS.values()} <= {*read_macros(sorted((ROOT / "gin").rglob("*.gin")))}
-    assert {f"{name.rpartition('.')[0]}.{successor}" for name, successor in ARGUMENTS.items()} <= {*present["python"]}
+    assert {f"{name.rpartition('.')[0]}.{successor}" for name, successor in ARGUMENTS.items()} <= {
+        *present["python"]
+    }

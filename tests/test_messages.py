@@ -13,7 +13,7 @@ from tests.references import ROOT
 
 PACKAGE = ROOT / "t5x_like"
 # These read flags: their messages repeat what stands on the command line.
-READERS_OF_FLAGS = ("cli", "gin_config", "vectors_command.py")
+READERS_OF_FLAGS = ("cli", "gin_config", "vectors_command.py", "deprecated_names.py")
 FLAG = re.compile(r"(?<![\w-])--[a-z]\w+")
 # A flag that follows the name of its program is a command to run.
 COMMAND = re.compile(r"t5x-like [a-z]|llama-|XLA_FLAGS")

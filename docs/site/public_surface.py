@@ -69,7 +69,9 @@ def broken_promises(recorded: Surface, present: Surface) -> list[str]:
     """
     deprecated = {*ARGUMENTS, *FLAGS, *MACROS}
     return [
-        name for name, change in differences(recorded, present) if change == "removed" and name not in deprecated
+        name
+        for name, change in differences(recorded, present)
+        if change == "removed" and name not in deprecated
     ]
 
 

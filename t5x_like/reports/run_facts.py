@@ -37,6 +37,7 @@ def run_facts(run_directory: PathLike, config: Mapping[str, Any] | None = None) 
         "compilation": _seconds(
             next((line["compile_seconds"] for line in lines if "compile_seconds" in line), None)
         ),
+        "goodput": _goodput(lines),
         "tokens per second": _median(lines, "tokens_per_second"),
         "steps per second": _median(lines, "steps_per_second"),
     }
@@ -71,6 +72,12 @@ def _training_time(lines: Sequence[dict[str, Any]]) -> str | None:
             seconds += (line["step"] - previous) / line["steps_per_second"]
         previous = line["step"]
     return _seconds(seconds or None)
+
+
+def _goodput(lines: Sequence[dict[str, Any]]) -> str | None:
+    """Return the newest share of the run's time in which it did steps that count."""
+    share = next((line["goodput"] for line in reversed(lines) if "goodput" in line), None)
+    return None if share is None else f"{share:.0%} of the time since the first start"
 
 
 def _seconds(seconds: float | None) -> str | None:

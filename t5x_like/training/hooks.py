@@ -14,6 +14,7 @@ from t5x_like.evaluation.task_evaluators import Evaluator, write_results
 from t5x_like.model.parameters import ModelConfig, Parameters, without_constants
 from t5x_like.optimizers.optimizers import Optimizer
 from t5x_like.optimizers.schedules import as_schedule
+from t5x_like.training.goodput import Goodput
 from t5x_like.training.metrics import summarize
 from t5x_like.training.preemption import Preemption, StopRequestedError
 from t5x_like.training.repeat_loader import TrainingLoader
@@ -199,21 +200,25 @@ class Every(Hook):
 class TrainLog:
     """Logs the means of the steps since it was last called, and starts new sums."""
 
-    def __init__(self, plan: StateLayout, optimizer: Optimizer, loader: TrainingLoader) -> None:
-        self._plan, self._loader = plan, loader
+    def __init__(
+        self, plan: StateLayout, optimizer: Optimizer, loader: TrainingLoader, goodput: Goodput
+    ) -> None:
+        self._plan, self._loader, self._goodput = plan, loader, goodput
         learning_rate = optimizer.learning_rate
         self._schedule = None if learning_rate is None else as_schedule(learning_rate)
         self._weight_norm = jax.jit(lambda weights: optax.tree.norm(without_constants(weights)))
 
     def __call__(self, run: RunProgress) -> None:
         totals = run.state["totals"]
+        rates = run.timer.rates(float(totals.tokens))
         run.log(
             "train",
             {
                 **summarize(totals, self._loader.task_names, head=self._loader.head),
                 **self._learning_rate(run),
                 "weight_norm": float(self._weight_norm(self._plan.weights(run.state))),
-                **run.timer.rates(float(totals.tokens)),
+                **rates,
+                **self._goodput.measure(run.lines, rates.get("step_seconds", 0.0)),
                 **peak_memory(jax.local_devices()[0]),
                 "row_share_filled": self._loader.share_filled,  # of this process's rows, since it began
             },

@@ -4,6 +4,7 @@ from t5x_like.checkpoints.checkpoints import Checkpoints
 from t5x_like.optimizers.optax_optimizer import as_optimizer
 from t5x_like.training.divergence import StopOnSkippedSteps
 from t5x_like.training.experiment import Experiment
+from t5x_like.training.goodput import Goodput
 from t5x_like.training.hooks import Evaluation, Every, Hook, Profile, TrainLog
 from t5x_like.training.loss_spikes import WatchLossSpikes
 from t5x_like.training.repeat_loader import TrainingLoader
@@ -18,6 +19,7 @@ def hooks_of_run(
     loader: TrainingLoader,
     checkpoints: Checkpoints,
     evaluate: Evaluation,
+    goodput: Goodput,
 ) -> list[Hook]:
     """Return the hooks that are called after each step.
 
@@ -27,9 +29,10 @@ def hooks_of_run(
       loader: Loader of training batches.
       checkpoints: Where steps are saved.
       evaluate: Evaluation during training.
+      goodput: Clock of the run.
     """
     run, intervals = experiment.run, experiment.run.intervals
-    log = TrainLog(plan, as_optimizer(experiment.optimizer), loader)
+    log = TrainLog(plan, as_optimizer(experiment.optimizer), loader, goodput)
     return [
         *(EndIfHung(each) for each in (run.watchdog,) if each),
         Profile(f"{run.model_dir}/profile", intervals.profile_steps),

@@ -52,7 +52,7 @@ class StepTimer:
             self._paused[activity] += time.perf_counter() - start
 
     def rates(self, tokens: float) -> dict[str, float]:
-        """Return steps and ``tokens`` per second since the last call, the share of waiting for data, and pauses."""
+        """Return steps and ``tokens`` per second since the last call, their seconds, the share of waiting, and pauses."""
         rates = {f"pause_seconds/{activity}": seconds for activity, seconds in self._paused.items()}
         if self._uncounted_steps:
             rates["compile_seconds"] = self._compile_seconds
@@ -60,6 +60,7 @@ class StepTimer:
             seconds = time.perf_counter() - self._start - sum(self._paused.values())
             counted = self._steps / (self._steps + self._uncounted_steps)
             rates |= {
+                "step_seconds": seconds,
                 "steps_per_second": self._steps / seconds,
                 "tokens_per_second": tokens * counted / seconds,
                 "data_wait_fraction": self._waited / seconds,

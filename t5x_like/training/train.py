@@ -11,6 +11,7 @@ from t5x_like.text.objectives.objective import LabelLoss
 from t5x_like.text.seqio_bridge import registration
 from t5x_like.training.companions import Companion, give_companions, open_companions
 from t5x_like.training.experiment import Experiment, describe
+from t5x_like.training.goodput import Goodput
 from t5x_like.training.hooks import Evaluation
 from t5x_like.training.loop import Finished, Loop, TrainStep
 from t5x_like.training.methods.on_policy import OnPolicyMethod
@@ -97,6 +98,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
         Checkpoints(home, keep=run.intervals.keep_checkpoints) as checkpoints,
         contextlib.closing(loader),
     ):
+        goodput = Goodput.of_run(home)
         state, start_step, frozen = starting_state(experiment, plan, mesh, checkpoints, loader, from_step)
         claim(
             experiment,
@@ -124,7 +126,7 @@ def train(experiment: Experiment, *, config_text: str = "", from_step: int | Non
                 loader,
                 mesh=mesh,
                 total_steps=run.total_steps,
-                hooks=hooks_of_run(experiment, plan, loader, checkpoints, evaluate),
+                hooks=hooks_of_run(experiment, plan, loader, checkpoints, evaluate, goodput),
                 writers=writers,
                 lines=lines,
                 model_dir=home,

@@ -3,6 +3,7 @@
 import contextlib
 import json
 import logging
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TextIO
 
@@ -16,14 +17,14 @@ from t5x_like.value_types import fits
 log = logging.getLogger(__name__)
 
 
-def logged_lines(path: str, *, up_to_step: int) -> list[dict[str, Any]]:
+def logged_lines(path: str, *, up_to_step: float = math.inf) -> list[dict[str, Any]]:
     """Read the lines of a ``metrics.jsonl`` up to a step; none if there is no such file.
 
     Damaged lines are reported and left out: training doesn't depend on them.
 
     Args:
       path: File of the run.
-      up_to_step: Last step to return.
+      up_to_step: Last step to return; all if not given.
     """
     if not as_path(path).exists():
         return []

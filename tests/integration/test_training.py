@@ -71,6 +71,7 @@ def test_logs_tell_the_loss_of_each_task_norms_rates_and_waiting(pretrained, dir
             "learning_rate",
         ),
         *("steps_per_second", "tokens_per_second", "data_wait_fraction", "row_share_filled"),
+        *("step_seconds", "elapsed_seconds", "time", "goodput"),
     }
     assert expected <= lines[-1].keys()
 

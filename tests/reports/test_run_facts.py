@@ -21,7 +21,13 @@ def run_directory(tmp_path):
             },
             {"step": 20, "split": "train", "steps_per_second": 2.0, "tokens_per_second": 1000.0},
             {"step": 20, "split": "validation/psalms", "cross_entropy": 3.0},
-            {"step": 30, "split": "train", "steps_per_second": 2.5, "tokens_per_second": 1234.5},
+            {
+                "step": 30,
+                "split": "train",
+                "goodput": 0.618,
+                "steps_per_second": 2.5,
+                "tokens_per_second": 1234.5,
+            },
         ],
     )
     return tmp_path
@@ -30,6 +36,7 @@ def run_directory(tmp_path):
 def test_a_log_alone_shows_steps_speed_and_training_time(run_directory):
     assert run_facts(run_directory) == {
         "steps": "30",
+        "goodput": "62% of the time since the first start",
         "training time": "1 min 49 s",  # 10 / 0.1 + 10 / 2 + 10 / 2.5
         "compilation": "10 s",
         "tokens per second": "1,000",
