@@ -52,7 +52,7 @@ class StepTimer:
             self._paused[activity] += time.perf_counter() - start
 
     def rates(self, tokens: float) -> dict[str, float]:
-        """Return steps and ``tokens`` per second since the last call, their seconds, the share of waiting, and pauses."""
+        """Return steps and ``tokens`` per second since the last call, their seconds, waiting and pauses."""
         rates = {f"pause_seconds/{activity}": seconds for activity, seconds in self._paused.items()}
         if self._uncounted_steps:
             rates["compile_seconds"] = self._compile_seconds
