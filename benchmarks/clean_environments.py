@@ -34,10 +34,15 @@ texts = [model.generate(text, max_new_tokens=4) for text in ("one 0", "seven 3")
 assert texts == json.load(open("letters/expected.json"))["models"]["export"]["texts"], texts
 """
 _REGISTER = """
-import seqio
+import seqio, t5x_like
+from t5x_like.text import registry
 from t5x_like.text.seqio_bridge.registration import connect
 connect()
-assert "glue_cola_v002" in seqio.TaskRegistry.names()
+templates = {"input_template": "{word}", "target_template": "{capital}"}
+files = {"train": "letters/data/train.jsonl"}
+registry.register([t5x_like.TextTask(name="letters", vocabulary="bytes", files=files, **templates)])
+task = seqio.get_mixture_or_task("letters")
+assert len(list(task.get_dataset({"inputs": 16, "targets": 8}, split="train", shuffle=False))) == 32
 """
 
 
@@ -61,7 +66,7 @@ COMMANDS = (
     Command("list tasks", ("t5x-like", "tasks", "list")),
 )  # fmt: skip
 COMMANDS_OF_EXTRAS = (
-    Command("register tasks with seqio", ("python", "-c", _REGISTER)),
+    Command("read a task by seqio", ("python", "-c", _REGISTER)),
     Command("build a corpus", ("t5x-like", "corpus", "build", "--recipe=gin/corpora/c4_en.gin",
                                "--input=letters/pages.jsonl", "--output=corpus", "--workers=1")),
     Command("convert an export to a run", ("t5x-like", "convert", "--from=letters/export", "--to=run2")),

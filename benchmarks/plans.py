@@ -163,11 +163,15 @@ _OTHER_FAMILIES = {
 
 
 def _weak_scaling() -> dict[str, Program]:
-    """Return T5 1.1 XL on 8 to 512 chips, each with 16 rows: split over half of the chips, at most over 32, or all."""
+    """Return T5 1.1 XL on 8 to 4,096 chips, each with 16 rows: split over half of the chips, at most over 32, or all.
 
-    def program(shape: str, chips: int, fsdp: int) -> Program:
+    Beyond 512 chips they are slices of 512, which the data center's network joins.
+    """
+
+    def program(shape: str, chips: int, fsdp: int, num_slices: int = 1) -> Program:
         settings = (f"BATCH_SIZE={16 * chips}", "REMAT=full")
-        return _t5("xl", f"v5p:{shape}", f"data={chips // fsdp},fsdp={fsdp}", *settings)
+        slices = "" if num_slices == 1 else f"{num_slices}x"
+        return _t5("xl", f"{slices}v5p:{shape}", f"data={chips // fsdp},fsdp={fsdp}", *settings)
 
     slices = ("2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
     sizes = dict(zip(slices, (8, 16, 32, 64, 128, 256, 512), strict=True))
@@ -175,6 +179,9 @@ def _weak_scaling() -> dict[str, Program]:
         f"T5 1.1 XL, {chips} chips": program(shape, chips, min(chips // 2, 32))
         for shape, chips in sizes.items()
     }
+    for num_slices in (2, 4, 8):
+        chips = 512 * num_slices
+        halves[f"T5 1.1 XL, {chips} chips"] = program("8x8x8", chips, 32, num_slices)
     return halves | {
         f"T5 1.1 XL, {chips} chips, over all": program(shape, chips, chips)
         for shape, chips in sizes.items()

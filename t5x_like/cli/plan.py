@@ -2,12 +2,13 @@
 
 t5x-like plan --gin_file=gin/recipes/t5_1_1/pretrain_xxl_pod.gin --topology v5e:16x16
 t5x-like plan --gin_file=… --topology v5p:4x4x4 --mesh fsdp=16,model=4 --search
+t5x-like plan --gin_file=… --topology 2xv5e:16x16 --mesh data=2,fsdp=256
 t5x-like plan --gin_file=… --topology cpu:8 --json
 
-TPUs (v4, v5e, v5p, v6e) need the extra t5x-like[plan] and no TPU. GPUs (a100, h100, h200) need the extra t5x-like[gpu]
-and no GPU; without it the counts of a program for CPUs meet the data sheet. cpu:N simulates N devices. No data and no
-weights are read. Where a recipe leaves files, a run directory or the vocabulary open, they are not needed; the model
-then has the published vocabulary's size.
+TPUs (v4, v5e, v5p, v6e, tpu7x), also several slices of them, need the extra t5x-like[plan] and no TPU. GPUs (a100,
+h100, h200, b200) need the extra t5x-like[gpu] and no GPU; without it the counts of a program for CPUs meet the data
+sheet. cpu:N simulates N devices. No data and no weights are read. Where a recipe leaves files, a run directory or the
+vocabulary open, they are not needed; the model then has the published vocabulary's size.
 """
 
 import argparse
@@ -35,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--topology",
         required=True,
         metavar="CHIP:SHAPE",
-        help="the devices: v5p:4x4x4, v5e:16x16, v4:4x4x8, v6e:8x8, cpu:8, h100:8 …",
+        help="the devices: v5p:4x4x4, v5e:16x16, v4:4x4x8, v6e:8x8, 2xv5e:16x16, cpu:8, h100:8 …",
     )
     parser.add_argument(
         "--mesh",

@@ -108,13 +108,26 @@ def _arrange(sizes: tuple[int, ...], devices: list[Any]) -> np.ndarray:
     num_slices = len({getattr(device, "slice_index", 0) for device in devices})
     if num_slices == 1:
         return mesh_utils.create_device_mesh(sizes, devices, allow_split_physical_axes=True)
+    within, across = sizes_of_slices(sizes, num_slices)
+    return mesh_utils.create_hybrid_device_mesh(within, across, devices, allow_split_physical_axes=True)
+
+
+def sizes_of_slices(sizes: tuple[int, ...], num_slices: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the axis sizes within a TPU slice, and the slices along each axis.
+
+    The data center's network between slices is slow, so the first batch axis that can join them does.
+
+    Args:
+      sizes: Sizes of the mesh's axes.
+      num_slices: Number of slices.
+
+    Raises:
+      ValueError: No batch axis is a multiple of the number of slices.
+    """
     for axis in (0, 1, 2):
         if sizes[axis] % num_slices == 0:
             across = tuple(num_slices if index == axis else 1 for index in range(len(sizes)))
-            within = tuple(size // pieces for size, pieces in zip(sizes, across, strict=True))
-            return mesh_utils.create_hybrid_device_mesh(
-                within, across, devices, allow_split_physical_axes=True
-            )
+            return tuple(size // pieces for size, pieces in zip(sizes, across, strict=True)), across
     raise ValueError(
         f"{num_slices} TPU slices are joined along data, fsdp or expert; make one of them {sizes[:3]} a multiple of "
         f"{num_slices}"

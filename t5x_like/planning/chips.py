@@ -8,6 +8,8 @@ GIGA, TERA, GIB = 1e9, 1e12, 2**30
 class Chip(NamedTuple):
     """Figures of one accelerator from its maker's data sheet.
 
+    JAX sees a TPU7x as two devices; its figures are those of one of them.
+
     Attributes:
       name: Name in ``--topology``.
       kind: "tpu", "gpu", or "cpu" for simulated devices, which have no figures.
@@ -16,8 +18,10 @@ class Chip(NamedTuple):
       memory_bytes_per_second: Bandwidth of the main memory.
       link_bytes_per_second: In one direction. TPU: of one link to a neighbor. GPU: of all links inside a machine.
       num_torus_axes: TPU: axes of the network, each with two links.
-      network_bytes_per_second: GPU: to other machines, in one direction.
+      network_bytes_per_second: In one direction. GPU: to other machines. TPU: to other slices, by the data center's
+        network; 0 if it isn't published.
       shapes: TPU: numbers of chips along each axis of the network.
+      devices_per_chip: TPU: JAX devices of each chip.
       wraps_at: TPU: the axis lengths, or their divisor, at which the ends of an axis are linked.
       source: Where the figures are published.
       device_kind: How JAX's name of such a device begins (``jax.Device.device_kind``).
@@ -32,6 +36,7 @@ class Chip(NamedTuple):
     num_torus_axes: int = 0
     network_bytes_per_second: float = 0.0
     shapes: tuple[str, ...] = ()
+    devices_per_chip: int = 1
     wraps_at: int = 0
     source: str = ""
     device_kind: str = ""
@@ -65,9 +70,10 @@ CHIPS = {
             memory_bytes_per_second=819 * GIGA,
             link_bytes_per_second=50 * GIGA,
             num_torus_axes=2,
+            network_bytes_per_second=25 / 8 * GIGA,
             shapes=_SQUARES,
             wraps_at=16,
-            source="https://cloud.google.com/tpu/docs/v5e (1,600 Gbit/s over 4 links)",
+            source="https://cloud.google.com/tpu/docs/v5e (1,600 Gbit/s, 4 links; 6.4 Tbit/s for 256 chips to others)",
             device_kind="TPU v5 lite",
         ),
         Chip(
@@ -78,9 +84,10 @@ CHIPS = {
             memory_bytes_per_second=2765 * GIGA,
             link_bytes_per_second=100 * GIGA,
             num_torus_axes=3,
+            network_bytes_per_second=50 / 8 * GIGA,
             shapes=_CUBES,
             wraps_at=4,
-            source="https://cloud.google.com/tpu/docs/v5p (4,800 Gbit/s over 6 links)",
+            source="https://cloud.google.com/tpu/docs/v5p (4,800 Gbit/s over 6 links; 50 Gbit/s to other slices)",
             device_kind="TPU v5",
         ),
         Chip(
@@ -91,10 +98,26 @@ CHIPS = {
             memory_bytes_per_second=1638 * GIGA,
             link_bytes_per_second=100 * GIGA,
             num_torus_axes=2,
+            network_bytes_per_second=100 / 8 * GIGA,
             shapes=_SQUARES,
             wraps_at=16,
-            source="https://cloud.google.com/tpu/docs/v6e (800 GB/s in both directions over 4 links)",
+            source="https://cloud.google.com/tpu/docs/v6e (800 GB/s in both directions, 4 links; 100 Gbit/s to others)",
             device_kind="TPU v6 lite",
+        ),
+        Chip(
+            "tpu7x",
+            "tpu",
+            flops_per_second=2307 / 2 * TERA,
+            memory_bytes=96 * GIB,
+            memory_bytes_per_second=7380 / 2 * GIGA,
+            link_bytes_per_second=100 / 2 * GIGA,
+            num_torus_axes=3,
+            network_bytes_per_second=100 / 8 / 2 * GIGA,
+            shapes=_CUBES,
+            devices_per_chip=2,
+            wraps_at=4,
+            source="https://cloud.google.com/tpu/docs/tpu7x (half a chip; 1,200 GB/s in both directions over 6 links)",
+            device_kind="TPU7x",
         ),
         Chip(
             "a100",
@@ -128,6 +151,17 @@ CHIPS = {
             network_bytes_per_second=50 * GIGA,
             source="https://www.nvidia.com/en-us/data-center/h200/ (SXM; 400 Gbit/s to other machines)",
             device_kind="NVIDIA H200",
+        ),
+        Chip(
+            "b200",
+            "gpu",
+            flops_per_second=2250 * TERA,
+            memory_bytes=180e9,
+            memory_bytes_per_second=8000 * GIGA,
+            link_bytes_per_second=900 * GIGA,
+            network_bytes_per_second=50 * GIGA,
+            source="https://www.nvidia.com/en-us/data-center/dgx-b200/ (an eighth of it; 400 Gbit/s to other machines)",
+            device_kind="NVIDIA B200",
         ),
         Chip("cpu", "cpu"),
     )

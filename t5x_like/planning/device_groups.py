@@ -13,7 +13,13 @@ _MESH = re.compile(r"replica_groups=@?[\w.]*mesh\[([^\]]*)\](?:, device_ids=\(([
 _ORDER = re.compile(r"\[([\d,]+)\](?:T\(([\d,]+)\))?")
 _AXIS_OF_MESH = re.compile(r"'([^']+)'=(\d+)")
 _AXIS_OF_GROUP = re.compile(r"'([^']+)'(?::\((\d+)\)(\d+))?")
+# Data that TPU programs hand to the host, which exchanges it with other slices: "{1,2}x{0:15}" names two slices.
+_TRANSFER = re.compile(r'_xla_megascale_transfer_type="(\w+)"')
+_TARGET = re.compile(r'_xla_megascale_target="\{([\d,:]+)\}x')
 _PAIRS = re.compile(r"source_target_pairs=\{([\d,{}]*)\}")
+
+
+BETWEEN_SLICES = ("slices",)  # in the place of mesh axes, for what the data center's network carries
 
 
 class MeshShape(NamedTuple):
@@ -90,6 +96,22 @@ def source_target_pairs(attributes: str) -> np.ndarray:
     match = _PAIRS.search(attributes)
     pairs = re.findall(r"\{(\d+),(\d+)\}", match[0] if match else "")
     return np.array([[int(device) for device in pair] for pair in pairs]).reshape(-1, 2)
+
+
+def transfer_between_slices(attributes: str) -> tuple[str, int] | None:
+    """Return the kind of a transfer between TPU slices, and their number; ``None`` for other instructions.
+
+    Args:
+      attributes: Attributes of a ``send``.
+    """
+    kind, target = _TRANSFER.search(attributes), _TARGET.search(attributes)
+    if kind is None or target is None:
+        return None
+    num_slices = 0
+    for part in target[1].split(","):
+        first, _, last = part.partition(":")
+        num_slices += int(last or first) - int(first) + 1
+    return kind[1].lower().replace("_", "-"), num_slices
 
 
 def _iota(match: re.Match[str]) -> np.ndarray:

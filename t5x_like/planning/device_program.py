@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh
 
+from t5x_like.partitioning.mesh import sizes_of_slices
 from t5x_like.planning.device_groups import MeshShape
 from t5x_like.planning.program_counts import LargeArray, ProgramCounts, count, largest_arrays
 from t5x_like.planning.roofline import Roofline, roofline
@@ -58,8 +59,10 @@ def compile_program(jitted: Any, *arguments: Any, topology: Topology, mesh: Mesh
         refusal = str(error)
         return DeviceProgram(_refused_peak(refusal), (), None, None, time.perf_counter() - start, refusal)
     seconds = time.perf_counter() - start
-    text = compiled.as_text()
-    counts = count(text, MeshShape(tuple(mesh.axis_names), tuple(mesh.devices.shape)))
+    text = _text_of(compiled, topology)
+    # Each TPU slice has a program of its own, whose collectives are among its devices.
+    sizes, _ = sizes_of_slices(mesh.devices.shape, topology.num_slices)
+    counts = count(text, MeshShape(tuple(mesh.axis_names), sizes))
     memory = compiled.memory_analysis()
     external_bytes = memory.argument_size_in_bytes + memory.output_size_in_bytes
     return DeviceProgram(
@@ -83,6 +86,18 @@ def _compiled(lowered: Any, topology: Topology) -> Any:
         if topology.chip.kind != "gpu" or "tile sizes" not in str(error):
             raise
         return lowered.compile(compiler_options={"xla_gpu_enable_triton_gemm": False})
+
+
+def _text_of(compiled: Any, topology: Topology) -> str:
+    try:
+        return compiled.as_text()
+    except jax.errors.JaxRuntimeError as error:
+        if "RET_CHECK" not in str(error):
+            raise
+        raise ValueError(
+            f"JAX {jax.__version__} can't read the programs that libtpu compiles for {topology.chip.name}; "
+            "a newer JAX can, which needs Python 3.12"
+        ) from None
 
 
 def _peak_bytes(memory: Any, *, is_tpu: bool) -> int:

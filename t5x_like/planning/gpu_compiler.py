@@ -39,7 +39,8 @@ class _Multiprocessors(NamedTuple):
 _KIB, _MIB = 2**10, 2**20
 _AMPERE = _Multiprocessors((8, 0), 108, 1.41, 64, 164 * _KIB, 163 * _KIB, 40 * _MIB)
 _HOPPER = _Multiprocessors((9, 0), 132, 1.98, 128, 228 * _KIB, 227 * _KIB, 50 * _MIB)
-_MULTIPROCESSORS = {"a100": _AMPERE, "h100": _HOPPER, "h200": _HOPPER}
+_BLACKWELL = _Multiprocessors((10, 0), 148, 1.965, 128, 228 * _KIB, 227 * _KIB, 126 * _MIB)
+_MULTIPROCESSORS = {"a100": _AMPERE, "h100": _HOPPER, "h200": _HOPPER, "b200": _BLACKWELL}
 
 
 def is_installed() -> bool:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from t5x_like.model.automatic_choices import shown_choices
 from t5x_like.partitioning.mesh import mesh_text
 from t5x_like.planning.decode_plan import DecodePlan
+from t5x_like.planning.device_groups import BETWEEN_SLICES
 from t5x_like.planning.plan_json import Origin, origin_of_counts, outlook
 from t5x_like.planning.program_counts import CollectiveKind, ProgramCounts
 from t5x_like.planning.search import SearchResult, StepSettings
@@ -194,6 +195,7 @@ def _times(plan: StepPlan) -> list[str]:
         _row(_memory_row(plan), _seconds(bounds.memory_seconds), *both),
         _row("operations, each at its own limit", _seconds(bounds.operation_seconds), *both),
         _row("interconnect", _seconds(bounds.interconnect_seconds), *both),
+        *_between_slices(plan, both),
     ]
     for name, seconds in (
         ("communication overlaps", bounds.overlapped_seconds),
@@ -206,6 +208,17 @@ def _times(plan: StepPlan) -> list[str]:
             f"{rates['days']:.3g} days and {rates['chip_hours']:,.0f} chip-hours  [{', '.join(both)}, recipe]"
         )
     return lines
+
+
+def _between_slices(plan: StepPlan, origins: Sequence[str]) -> list[str]:
+    assert plan.counts is not None, "the caller has checked"
+    sent = sum(
+        each.sent_bytes for kind, each in plan.counts.collectives.items() if kind.axes == BETWEEN_SLICES
+    )
+    if not sent:
+        return []
+    seconds = plan.topology.send_seconds(sent, plan.mesh, BETWEEN_SLICES)
+    return [_row("  of it between slices", _seconds(seconds), *origins)]
 
 
 def _doubts(plan: StepPlan) -> list[str]:

@@ -12,7 +12,13 @@ from functools import cache
 from typing import NamedTuple
 
 from t5x_like.model.layers.expert_blocks import rounds_of
-from t5x_like.planning.device_groups import MeshShape, replica_groups, source_target_pairs
+from t5x_like.planning.device_groups import (
+    BETWEEN_SLICES,
+    MeshShape,
+    replica_groups,
+    source_target_pairs,
+    transfer_between_slices,
+)
 from t5x_like.planning.hlo_program import Computation, HloProgram, Instruction, Shape, parse
 from t5x_like.planning.instruction_costs import bytes_moved, host_bytes, matmul_flops, updates_of
 
@@ -28,7 +34,7 @@ _COLLECTIVES = (
 # They name, view or wait for values, and move none.
 _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier", "domain"),
-    *("partition-id", "replica-id", "add-dependency", "async-update", "send", "recv"),
+    *("partition-id", "replica-id", "add-dependency", "async-update", "call-update", "recv"),
 }
 # Custom calls that allocate or mark.
 _FREE_TARGETS = (
@@ -37,6 +43,8 @@ _FREE_TARGETS = (
     "ConcatBitcast",
     "Sharding",
     "AssumeGatherIndicesInBound",
+    "SliceId",
+    "ZeroCrop",
 )
 
 
@@ -235,7 +243,7 @@ class _Counter:
         elif opcode == "conditional":
             branches = [self._of(name, times, fused_channels) for name in _called(instruction)]
             counts.add(max(branches, key=lambda branch: (branch.flops, branch.num_bytes)))
-        elif opcode == "call" or (opcode == "async-start" and instruction.called("calls")):
+        elif opcode in ("call", "call-start") or (opcode == "async-start" and instruction.called("calls")):
             for name in instruction.called("to_apply") or instruction.called("calls"):
                 counts.add(self._of(name, times, fused_channels))
         elif opcode in ("fusion", "fusion-start"):
@@ -248,6 +256,8 @@ class _Counter:
             self._count_fused_collectives(fused, times, counts, fused_channels)
         elif (kind := opcode.removesuffix("-start")) in _COLLECTIVES:
             self._count_collective(kind, computation, instruction, times, counts)
+        elif opcode == "send":
+            self._count_transfer(computation, instruction, times, counts)
         elif opcode == "custom-call":
             flops = matmul_flops(computation, instruction)
             estimate = re.search(r'"cost_estimate":\s*(\{[^}]*\})', instruction.attributes)
@@ -278,11 +288,30 @@ class _Counter:
             groups = replica_groups(instruction.attributes)
             size = self._mesh.num_devices if groups is None else groups.shape[1]
             axes = self._mesh.axes_of(groups)
-            payload = own * size if kind == "all-gather" else own
-            sent = payload * (size - 1) / size * (2 if kind == "all-reduce" else 1)
+            payload, sent = _ring_bytes(kind, own, size)
         if axes == ():
             return  # groups of one device send nothing
-        entry = counts.collectives[CollectiveKind(kind, ("?",) if axes is None else axes)]
+        self._add_collective(
+            CollectiveKind(kind, ("?",) if axes is None else axes), payload, sent, times, counts
+        )
+
+    def _count_transfer(
+        self, computation: Computation, instruction: Instruction, times: int, counts: ProgramCounts
+    ) -> None:
+        """Count what the host exchanges with other slices."""
+        transfer = transfer_between_slices(instruction.attributes)
+        if transfer is None:
+            return
+        kind, num_slices = transfer
+        own = computation.operands(instruction)[0].num_bytes
+        payload, sent = _ring_bytes(kind, own, num_slices)
+        self._add_collective(CollectiveKind(kind, BETWEEN_SLICES), payload, sent, times, counts)
+
+    @staticmethod
+    def _add_collective(
+        kind: CollectiveKind, payload: float, sent: float, times: int, counts: ProgramCounts
+    ) -> None:
+        entry = counts.collectives[kind]
         entry.times += times
         entry.payload_bytes += payload * times
         entry.sent_bytes += sent * times
@@ -371,6 +400,20 @@ class _Counter:
             inner = self._program.computations[source.called("calls")[0]]
             return self._bytes_written(inner, inner.instructions[inner.root])
         return sum(shape.main_memory_bytes for shape in root.shapes)
+
+
+def _ring_bytes(kind: str, own: float, size: int) -> tuple[float, float]:
+    """Return the bytes of the whole arrays, and those that each device sends by a ring.
+
+    Args:
+      kind: Collective.
+      own: Bytes of a device's operands.
+      size: Devices of a group.
+    """
+    payload = own * size if kind == "all-gather" else own
+    if kind not in _COLLECTIVES:
+        return payload, own
+    return payload, payload * (size - 1) / size * (2 if kind == "all-reduce" else 1)
 
 
 def _is_collective(instruction: Instruction) -> bool:

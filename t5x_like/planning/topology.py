@@ -3,6 +3,7 @@
 import importlib.util
 import math
 import os
+import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -14,27 +15,32 @@ from jax.sharding import Mesh
 
 from t5x_like.planning import gpu_compiler
 from t5x_like.planning.chips import CHIPS, GPUS_PER_MACHINE, Chip
+from t5x_like.planning.device_groups import BETWEEN_SLICES
 
 MAX_DEVICES = 512
+_MAX_SLICES, _MAX_TPU_DEVICES = 64, 8192
+_SLICES = re.compile(r"(\d+)x([a-z]\w*:.*)")
 
 
 class Topology(NamedTuple):
     """Chips and the network between them.
 
     Attributes:
-      text: Value of ``--topology``, such as "v5p:4x4x4" or "cpu:8".
+      text: Value of ``--topology``, such as "v5p:4x4x4", "2xv5e:16x16" or "cpu:8".
       chip: Its figures.
-      shape: TPU: chips along each axis of the network. Others: number of devices.
+      shape: TPU: chips along each axis of a slice's network. Others: number of devices.
+      num_slices: TPU: slices, which the data center's network joins.
     """
 
     text: str
     chip: Chip
     shape: tuple[int, ...]
+    num_slices: int = 1
 
     @property
     def num_devices(self) -> int:
-        """Number of chips."""
-        return math.prod(self.shape)
+        """Number of JAX devices."""
+        return self.num_slices * math.prod(self.shape) * self.chip.devices_per_chip
 
     @property
     def is_compiled(self) -> bool:
@@ -62,13 +68,15 @@ class Topology(NamedTuple):
         """Return the seconds in which each device sends so many bytes along mesh axes, all at once.
 
         On a TPU a group uses both links of each network axis along which its chips lie; one, where the axis has no link
-        between its ends. GPUs of one machine use its links, others the network.
+        between its ends. GPUs of one machine use its links, others the network. Slices use the data center's network.
 
         Args:
           num_bytes: Bytes that each device sends.
           mesh: Devices.
-          axes: Mesh axes along which devices form groups; axes that the mesh lacks are ignored.
+          axes: Mesh axes along which devices form groups, or ``BETWEEN_SLICES``; axes that the mesh lacks are ignored.
         """
+        if tuple(axes) == BETWEEN_SLICES:
+            return num_bytes / self.chip.network_bytes_per_second
         along = [mesh.axis_names.index(axis) for axis in axes if axis in mesh.axis_names]
         along = along or list(range(mesh.devices.ndim))
         others = [0 if axis not in along else slice(None) for axis in range(mesh.devices.ndim)]
@@ -92,19 +100,27 @@ class Topology(NamedTuple):
 
 
 def topology(text: str) -> Topology:
-    """Read a topology such as "v5e:4x4", "h100:8" or "cpu:8".
+    """Read a topology such as "v5e:4x4", "2xv5e:16x16", "h100:8" or "cpu:8".
 
     Raises:
       ValueError: There is no such chip or shape; the message lists those that there are.
     """
-    name, _, size = text.partition(":")
+    slices = _SLICES.fullmatch(text)
+    num_slices, one_slice = (int(slices[1]), slices[2]) if slices else (1, text)
+    name, _, size = one_slice.partition(":")
     chip = CHIPS.get(name)
     if chip is None:
         raise ValueError(f"there is no topology {text!r}; choose from {known_topologies()}")
     if chip.kind == "tpu":
         if size not in chip.shapes:
             raise ValueError(f"{name} has no topology {size!r}; choose from {_listed(chip)}")
-        return Topology(text, chip, tuple(int(length) for length in size.split("x")))
+        wanted = Topology(text, chip, tuple(int(length) for length in size.split("x")), num_slices)
+        _check_slices(wanted)
+        return wanted
+    if slices:
+        raise ValueError(
+            f"{text!r} names slices, which TPUs have; write {name}:{num_slices * GPUS_PER_MACHINE}"
+        )
     if not size.isdecimal() or not 1 <= int(size) <= MAX_DEVICES:
         raise ValueError(
             f"{text!r} names no number of devices from 1 to {MAX_DEVICES}; write {name}:8 for eight devices"
@@ -112,9 +128,23 @@ def topology(text: str) -> Topology:
     return Topology(text, chip, (int(size),))
 
 
+def _check_slices(wanted: Topology) -> None:
+    if wanted.num_slices == 1:
+        return
+    if not wanted.chip.network_bytes_per_second:
+        raise ValueError(
+            f"{wanted.text}: the network between slices of {wanted.chip.name} is not published; plan one slice"
+        )
+    if not 1 < wanted.num_slices <= _MAX_SLICES or wanted.num_devices > _MAX_TPU_DEVICES:
+        raise ValueError(
+            f"{wanted.text} has {wanted.num_devices:,} devices; give 2 to {_MAX_SLICES} slices and at most "
+            f"{_MAX_TPU_DEVICES:,} devices"
+        )
+
+
 def known_topologies() -> str:
     """Return all topologies as a text."""
-    return "; ".join(_listed(chip) for chip in CHIPS.values())
+    return "; ".join([*(_listed(chip) for chip in CHIPS.values()), "2xv5e:16x16 for two slices of TPUs"])
 
 
 def _listed(chip: Chip) -> str:
@@ -148,5 +178,8 @@ def _tpu_devices(wanted: Topology) -> list[Any]:
     os.environ.setdefault("ALLOW_MULTIPLE_LIBTPU_LOAD", "1")
     os.environ.setdefault("TPU_ACCELERATOR_TYPE", "none")
     os.environ.setdefault("TPU_WORKER_HOSTNAMES", "localhost")
-    options = {"chip_config_name": "megacore"} if wanted.chip.name == "v4" else {}
-    return list(topologies.get_topology_desc(platform="tpu", topology_name=wanted.text, **options).devices)
+    options: dict[str, Any] = {"chip_config_name": "megacore"} if wanted.chip.name == "v4" else {}
+    if wanted.num_slices > 1:
+        options["num_slices"] = wanted.num_slices
+    name = f"{wanted.chip.name}:{'x'.join(map(str, wanted.shape))}"
+    return list(topologies.get_topology_desc(platform="tpu", topology_name=name, **options).devices)

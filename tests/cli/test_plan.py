@@ -195,6 +195,20 @@ def test_an_unknown_topology_is_refused_with_the_list(capsys: pytest.CaptureFixt
     assert "write cpu:8" in refusal(capsys, *T5, "--topology", "cpu:many")
 
 
+@pytest.mark.parametrize(
+    ("slices", "message"),
+    [
+        ("2xv4:4x4x4", "the network between slices of v4 is not published; plan one slice"),
+        ("2xh100:8", "names slices, which TPUs have; write h100:16"),
+        ("99xv5e:4x4", "has 1,584 devices; give 2 to 64 slices"),
+        ("64xv5e:16x16", "at most 8,192 devices"),
+        ("2xv5e:9x9", "v5e has no topology '9x9'"),
+    ],
+)
+def test_slices_that_there_are_not_are_refused(capsys, slices, message) -> None:
+    assert message in refusal(capsys, *T5, "--topology", slices)
+
+
 def test_a_mesh_for_other_devices_is_refused_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     message = refusal(capsys, *T5, "--topology", "cpu:8", "--mesh", "fsdp=3")
     assert "there are 8" in message
@@ -319,6 +333,17 @@ def test_attention_kernels_are_compiled_and_counted_for_a_tpu(capsys: pytest.Cap
     assert plan["program"]["uncounted_custom_calls"] == {}
     # Blocks are padded, and scores are computed again.
     assert plan["program"]["flops"] * 8 > plan["model_flops"]["all_devices"]
+
+
+def test_a_step_is_compiled_for_two_slices(capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("libtpu", reason="libtpu (pip install 't5x-like[plan]') isn't installed")
+    mesh = ("--mesh", "data=2,fsdp=4", "--set", "T5Config.attention_implementation=plain")
+    assert main(["plan", *T5, "--topology", "2xv5e:2x2", *mesh, *own_task(T5)]) == 0
+    printed = capsys.readouterr().out
+    assert "all-reduce along slices" in printed
+    assert "all-gather along fsdp" in printed
+    assert "along ?" not in printed
+    assert "of it between slices" in printed
 
 
 @pytest.mark.skipif(gpu_compiler.is_installed(), reason="JAX's CUDA plugin is installed")

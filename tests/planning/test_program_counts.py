@@ -11,10 +11,16 @@ from jax.sharding import AxisType, NamedSharding, PartitionSpec
 from t5x_like.model import parameters
 from t5x_like.model.layers.mixture_of_experts import MixtureOfExperts, MixtureOfExpertsConfig
 from t5x_like.planning.chips import chip_of
-from t5x_like.planning.device_groups import MeshShape, replica_groups, source_target_pairs
+from t5x_like.planning.device_groups import (
+    BETWEEN_SLICES,
+    MeshShape,
+    replica_groups,
+    source_target_pairs,
+)
 from t5x_like.planning.device_program import _refused_peak
 from t5x_like.planning.hlo_program import parse
 from t5x_like.planning.program_counts import CollectiveKind, count, largest_arrays
+from t5x_like.planning.topology import topology
 from t5x_like.planning.traced_flops import traced_flops
 
 LAYERS, ROWS, WIDTH = 5, 32, 64
@@ -510,3 +516,65 @@ def test_compiled_experts_count_as_if_equally_busy(experts: tuple[Any, Any]):
     counts = count(jax.jit(loss).lower(params, x).compile().as_text(), MeshShape(("data",), (1,)))
     assert counts.flops == 16 * 64 * OF_A_TOKEN
     assert counts.num_open_loops == 0
+
+
+# As TPU's compiler writes an all-reduce over four slices of 16 chips: within a slice, then by the host.
+SLICES_PROGRAM = """HloModule jit_step, is_scheduled=true, num_partitions=16
+
+ENTRY %main (p: bf16[64,1024]) -> token[] {
+  %p = bf16[64,1024]{1,0} parameter(0)
+  %after-all = token[] after-all()
+  %send = (bf16[64,1024]{1,0}, u32[], token[]) send(%p, %after-all), channel_id=2, is_host_transfer=true, """
+SLICES_PROGRAM += """frontend_attributes={_xla_megascale_target="{1:3,4}x{0:15}",_xla_megascale_transfer_type="%s"}
+  ROOT %send-done = token[] send-done(%%send), channel_id=2, is_host_transfer=true
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("transfer", "payload", "sent"),
+    [
+        ("ALL_REDUCE", 64 * 1024 * 2, 64 * 1024 * 2 * 2 * 3 / 4),
+        ("ALL_GATHER", 4 * 64 * 1024 * 2, 3 * 64 * 1024 * 2),
+        ("REDUCE_SCATTER", 64 * 1024 * 2, 64 * 1024 * 2 * 3 / 4),
+        ("ONE_TO_ONE", 64 * 1024 * 2, 64 * 1024 * 2),
+    ],
+)
+def test_what_tpu_slices_exchange_is_counted(transfer, payload, sent):
+    counts = count(SLICES_PROGRAM.replace("%s", transfer).replace("%%", "%"), MeshShape(("data",), (16,)))
+    ((kind, each),) = counts.collectives.items()
+    assert kind == CollectiveKind(transfer.lower().replace("_", "-"), BETWEEN_SLICES)
+    assert (each.times, each.payload_bytes, each.sent_bytes) == (1, payload, sent)
+    assert topology("4xv5e:4x4").send_seconds(sent, None, BETWEEN_SLICES) == pytest.approx(sent / 3.125e9)
+
+
+@pytest.mark.parametrize(
+    ("text", "num_devices"),
+    [("v5e:4x4", 16), ("2xv5e:16x16", 512), ("16xv6e:16x16", 4096), ("tpu7x:4x4x4", 128)],
+)
+def test_devices_of_slices_and_of_chips_with_two_devices(text, num_devices):
+    assert topology(text).num_devices == num_devices
+    assert topology(text).text == text
+
+
+def test_collectives_that_a_sparse_core_runs_are_counted():
+    """A TPU7x's program starts a call on another thread, and passes it operands later."""
+    text = """HloModule jit_step, is_scheduled=true, num_partitions=8
+
+%called (p: f32[1,32,128]) -> f32[1,128,128] {
+  %p = f32[1,32,128]{2,0,1} parameter(0)
+  ROOT %gather = f32[1,128,128]{2,0,1} all-gather(%p), channel_id=2, replica_groups=[2,4]<=[8], dimensions={1}
+}, execution_thread="sparsecore"
+
+ENTRY %main (x: f32[1,32,128]) -> f32[1,128,128] {
+  %x = f32[1,32,128]{2,0,1} parameter(0)
+  %start = ((), (), (s32[1]{0})) call-start(), async_execution_thread="sparsecore", to_apply=%called
+  %update = ((f32[1,32,128]{2,0,1}), f32[1,128,128]{2,0,1}) call-update(%start, %x)
+  ROOT %done = f32[1,128,128]{2,0,1} call-done(%update)
+}
+"""
+    counts = count(text, MeshShape(("data", "fsdp"), (2, 4)))
+    ((kind, each),) = counts.collectives.items()
+    assert kind == CollectiveKind("all-gather", ("fsdp",))
+    assert each.sent_bytes == 3 * 32 * 128 * 4
+    assert counts.num_bytes == 0
