@@ -4,9 +4,11 @@ import os
 import socket
 from pathlib import Path
 
+import numpy as np
+
 from benchmarks.references.xla_flags import xla_flags
 
-__all__ = ["FIXTURES", "GOLDEN", "ROOT", "SHARED", "free_port", "references", "xla_flags"]
+__all__ = ["FIXTURES", "GOLDEN", "ROOT", "SHARED", "free_port", "read_arrays", "references", "xla_flags"]
 
 ROOT = Path(__file__).resolve().parents[1]
 SHARED = ROOT.parent / "shared"
@@ -33,3 +35,9 @@ def references() -> Path:
 
 
 GOLDEN = references()
+
+
+def read_arrays(path: Path) -> dict[str, np.ndarray]:
+    """All arrays of an ``.npz`` file, which is closed."""
+    with np.load(path) as arrays:
+        return dict(arrays)

@@ -46,7 +46,7 @@ def test_attention_weights_come_without_padding(model):
     name = "encoder/self_attention/probabilities"
     for weights in map_texts(model, TEXTS, name, lambda text: text.activations[name]):
         assert weights.shape[-1] == weights.shape[-2]
-        np.testing.assert_allclose(weights.sum(axis=-1), 1, atol=1e-5)
+        np.testing.assert_allclose(weights.sum(axis=-1), 1, rtol=1e-5, atol=1e-5)
 
 
 def test_cosines_of_texts_are_those_of_their_mean_states_by_layer(model):
@@ -54,7 +54,9 @@ def test_cosines_of_texts_are_those_of_their_mean_states_by_layer(model):
     means = map_texts(model, TEXTS, name, lambda text: text.activations[name].mean(axis=1))
     layers = Anisotropy().run(model, rows_of(TEXTS)).values["layers"]
     expected = [mean_cosine(np.stack([each[layer] for each in means])) for layer in range(len(layers))]
-    np.testing.assert_allclose([each["mean_cosine_of_texts"] for each in layers], expected, atol=1e-5)
+    np.testing.assert_allclose(
+        [each["mean_cosine_of_texts"] for each in layers], expected, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_a_token_is_compared_with_itself_in_other_texts_only(model):

@@ -23,14 +23,14 @@ from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.pretrained.weight_sources import read_config
 from t5x_like.text.vocabularies.vocabulary_ids import ids_of
 from tests.model.hidden_states import hidden_states
-from tests.references import FIXTURES
+from tests.references import FIXTURES, read_arrays
 
 h5py = pytest.importorskip("h5py")
 
 FOLDER = FIXTURES / "elmo"
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 SENTENCES: list[list[str]] = json.loads((FOLDER / "sentences.json").read_text())
-OUTPUTS = dict(np.load(FOLDER / "outputs.npz"))
+OUTPUTS = read_arrays(FOLDER / "outputs.npz")
 
 
 @pytest.fixture(scope="module")

@@ -61,7 +61,7 @@ def check_embeddings(run: Path, width: int) -> None:
     model = t5x_like.from_pretrained(str(run))
     alone, both = model.embed(["bread"]), model.embed(["bread", "a kind of bread with many words"])
     assert both.shape == (2, width)
-    np.testing.assert_allclose(both[0], alone[0], atol=1e-5)
+    np.testing.assert_allclose(both[0], alone[0], rtol=1e-5, atol=1e-5)
     assert np.abs(both[0] - both[1]).max() > 1e-4
 
 

@@ -10,7 +10,7 @@ import pytest
 from benchmarks.references.__main__ import main
 from benchmarks.references.forms import NoForm, find_references
 from benchmarks.references.reference import DifferenceError, check_close, compare_all
-from tests.references import FIXTURES
+from tests.references import FIXTURES, read_arrays
 
 ANSWERS = [{"in": "The Cat!", "normalize_squad": "cat", "normalize_trivia_qa": "cat"}]
 
@@ -72,7 +72,7 @@ def test_mistakes_end_with_2(tmp_path: Path, capsys):
 def test_a_model_with_another_weight_differs(tmp_path: Path, capsys):
     directory = tmp_path / "renamed"
     shutil.copytree(FIXTURES / "models/gpt2_seqcls", directory)
-    io = dict(np.load(directory / "io.npz"))
+    io = read_arrays(directory / "io.npz")
     io["out_logits"] = io["out_logits"] + np.float32(3e-4)
     np.savez(
         directory / "io.npz", **{name: array for name, array in io.items() if not name.startswith("grad_")}
@@ -130,7 +130,7 @@ def test_analyses_are_known_by_their_arrays_and_compared(tmp_path: Path, capsys)
     home = shutil.copytree(FIXTURES / "analysis/vectors", tmp_path / "any_name")
     assert main([str(home)]) == 0
     assert capsys.readouterr().out.splitlines()[-1] == "passed 9 of 9"
-    arrays = dict(np.load(home / "io.npz"))
+    arrays = read_arrays(home / "io.npz")
     arrays["out_removed_7"] = arrays.pop("out_removed_1")
     arrays["out_whitened_2_gram"] = arrays["out_whitened_2_gram"] + 1e-4
     np.savez(home / "io.npz", **arrays)

@@ -14,6 +14,7 @@ import t5x_like
 from t5x_like.cli.main import main
 from t5x_like.pretrained.open_checkpoint import open_checkpoint
 from t5x_like.text.vocabularies.special_token_ids import SpecialTokenIds
+from tests.references import read_arrays
 
 
 @pytest.mark.parametrize("name", ["t5_v10", "t5_v11"])
@@ -75,7 +76,7 @@ def test_an_export_may_be_in_half_precision(
 
 
 def test_a_t5x_checkpoint_becomes_a_run(golden: Path, tmp_path: Path) -> None:
-    arrays = np.load(golden / "training" / "t5x_small.npz")
+    arrays = read_arrays(golden / "training" / "t5x_small.npz")
     reference = {
         name.removeprefix("init/"): arrays[name] for name in arrays.files if name.startswith("init/")
     }

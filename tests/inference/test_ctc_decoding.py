@@ -259,7 +259,7 @@ def test_without_weight_it_is_the_decoder_alone() -> None:
     plain, wanted = search(None, 3)
     joint, scores = search(0.0, 3)
     np.testing.assert_array_equal(plain, joint)
-    np.testing.assert_allclose(scores, wanted, atol=1e-5)
+    np.testing.assert_allclose(scores, wanted, rtol=1e-5, atol=1e-5)
 
 
 class Samples(Recording):
@@ -306,7 +306,7 @@ def test_inputs_that_end_late_continue_alone() -> None:
     together = search(0.3, 3)
     apart = search(0.3, 3, num_last_inputs=1)
     np.testing.assert_array_equal(together[0], apart[0])
-    np.testing.assert_allclose(together[1], apart[1], atol=1e-5)
+    np.testing.assert_allclose(together[1], apart[1], rtol=1e-5, atol=1e-5)
 
 
 def test_it_is_a_model_that_generates_and_needs_a_head() -> None:

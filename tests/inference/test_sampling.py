@@ -8,6 +8,7 @@ from history_table import HistoryTable
 
 from t5x_like.inference.sampling import check_temperature, draw_tokens, sample, truncate_logits
 from t5x_like.model.layers.masks import MASKED
+from tests.references import read_arrays
 
 START, EOS = 2, 1
 
@@ -90,7 +91,7 @@ def test_tokens_of_every_block_are_drawn_by_their_probability_and_masked_ones_ne
 
 
 def test_truncation_is_hugging_faces(golden):
-    units = np.load(golden / "models" / "units" / "io.npz")
+    units = read_arrays(golden / "models" / "units" / "io.npz")
     logits = jnp.asarray(units["lp_logits"])
     np.testing.assert_array_equal(truncate_logits(logits, top_k=5), units["lp_topk_5"])
     np.testing.assert_array_equal(truncate_logits(logits, top_p=0.8), units["lp_topp_0p8"])

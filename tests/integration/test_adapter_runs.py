@@ -102,7 +102,7 @@ def test_a_merged_run_and_its_export_compute_the_same(tuned, tmp_path, capsys):
     assert main(["convert", "--from", str(run), "--to", str(direct), "--export", "hf"]) == 0
     expected = logits(run)
     for directory in (merged, exported, direct):
-        np.testing.assert_allclose(logits(directory), expected, atol=1e-5)
+        np.testing.assert_allclose(logits(directory), expected, rtol=1e-5, atol=1e-5)
     assert main(["convert", "--merge", "--from", str(merged), "--to", str(tmp_path / "again")]) == 2
     assert "has no adapter to merge" in capsys.readouterr().err
 
@@ -123,7 +123,7 @@ def test_every_method_trains_saves_opens_and_merges_or_says_why_not(
     code = main(["convert", "--merge", "--from", str(run), "--to", str(tmp_path / "merged")])
     if isinstance(adapter, IA3):
         assert code == 0
-        np.testing.assert_allclose(logits(tmp_path / "merged"), logits(run), atol=1e-5)
+        np.testing.assert_allclose(logits(tmp_path / "merged"), logits(run), rtol=1e-5, atol=1e-5)
     else:
         assert code == 2
         assert f"{type(adapter).__name__} adds" in (message := capsys.readouterr().err)

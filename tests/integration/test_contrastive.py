@@ -98,11 +98,11 @@ def test_a_text_finds_its_answer_after_training_and_after_export(tmp_path: Path,
     vectors = pretrained.embed(["one", "ONE 1", "two"])
     assert vectors[0] @ vectors[1] > vectors[2] @ vectors[1]
     indexed = TextEmbedder(pretrained).embed(["one", "ONE 1", "two"], "document")
-    np.testing.assert_allclose(indexed, vectors, atol=1e-5)
+    np.testing.assert_allclose(indexed, vectors, rtol=1e-5, atol=1e-5)
     t5x_like.export_hugging_face(pretrained, tmp_path / "export")
     opened = from_pretrained(tmp_path / "export")
     assert opened.sentence_embedding.pooling == pooling
-    np.testing.assert_allclose(opened.embed(["one", "ONE 1", "two"]), vectors, atol=1e-5)
+    np.testing.assert_allclose(opened.embed(["one", "ONE 1", "two"]), vectors, rtol=1e-5, atol=1e-5)
     # The library that sentence-transformers reads texts by gives the same ids.
     tokenizer = tokenizers.Tokenizer.from_file(str(tmp_path / "export/tokenizer.json"))
     assert tokenizer.encode("one").ids == pretrained.embedding_ids("one")

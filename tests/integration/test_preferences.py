@@ -248,10 +248,10 @@ def test_a_reward_model_learns_the_order_of_answers(folder: Path, reward_run: Pa
         assert main(["predict", str(directory), *table, "--prediction_column", "reward"]) == 0
         written = list(csv.DictReader(output.read_text().splitlines()))
         assert [row["answer"] for row in written] == [row["answer"] for row in rows]
-        np.testing.assert_allclose([float(row["reward"]) for row in written], expected, atol=1e-5)
+        np.testing.assert_allclose([float(row["reward"]) for row in written], expected, rtol=1e-5, atol=1e-5)
         reward = ModelReward(checkpoint=str(directory)).open()  # as methods that write answers read it
         texts = ([row["prompt"] for row in rows], [row["answer"] for row in rows], [""] * len(rows))
-        np.testing.assert_allclose(reward(*texts), expected, atol=1e-5)
+        np.testing.assert_allclose(reward(*texts), expected, rtol=1e-5, atol=1e-5)
     with pytest.raises(ValueError, match="base is no reward model, which predicts a number"):
         ModelReward(checkpoint=str(folder / "base")).open()
 

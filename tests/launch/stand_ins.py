@@ -1,5 +1,6 @@
 """Small programs that stand for a scheduler's: they start the processes of a job here, as the scheduler does there."""
 
+import itertools
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -71,24 +72,33 @@ PROGRAMS = {
 
 
 def run_pods(manifest: str, repository: Path, environment: dict[str, str]) -> list[str]:
-    """Run the pods of a Kubernetes job on this machine, as an indexed Job does; returns what each wrote."""
-    service, job = yaml.safe_load_all(manifest)
-    spec = job["spec"]
+    """Run the pods of a Kubernetes job on this machine, as an indexed Job does; returns what each wrote.
+
+    Those of a JobSet are the pods of its Jobs, one after another.
+    """
+    *services, job = yaml.safe_load_all(manifest)
+    spec, slices, prefix = job["spec"], 1, job["metadata"]["name"]
+    if job["kind"] == "JobSet":
+        [jobs] = spec["replicatedJobs"]
+        spec, slices, prefix = jobs["template"]["spec"], jobs["replicas"], f"{prefix}-{jobs['name']}-0"
     pod = spec["template"]["spec"]
     [container] = pod["containers"]
-    assert pod["subdomain"] == service["metadata"]["name"], "names of pods are found by this service"
+    # Names of pods are found by this service, which a JobSet makes itself.
+    assert pod["subdomain"] == job["metadata"]["name"] == next(iter(services), job)["metadata"]["name"]
     assert spec["completionMode"] == "Indexed"
     assert spec["completions"] == spec["parallelism"]
 
-    def run(index: int) -> str:
-        fields = {"metadata.annotations['batch.kubernetes.io/job-completion-index']": str(index)}
+    def run(slice_and_index: tuple[int, int]) -> str:
+        fields = {
+            "metadata.labels['jobset.sigs.k8s.io/job-index']": str(slice_and_index[0]),
+            "metadata.annotations['batch.kubernetes.io/job-completion-index']": str(slice_and_index[1]),
+        }
         variables = {
             entry["name"]: entry.get("value") or fields[entry["valueFrom"]["fieldRef"]["fieldPath"]]
             for entry in container["env"]
         }
-        name = job["metadata"]["name"]
         variables = {
-            key: value.replace(f"{name}-0.{pod['subdomain']}", "localhost")  # the cluster's DNS
+            key: value.replace(f"{prefix}-0.{pod['subdomain']}", "localhost")  # the cluster's DNS
             for key, value in variables.items()
         }
         done = subprocess.run(
@@ -102,8 +112,9 @@ def run_pods(manifest: str, repository: Path, environment: dict[str, str]) -> li
         )
         return done.stdout
 
-    with ThreadPoolExecutor(spec["completions"]) as pods:
-        return list(pods.map(run, range(spec["completions"])))
+    indices = [*itertools.product(range(slices), range(spec["completions"]))]
+    with ThreadPoolExecutor(len(indices)) as pods:
+        return list(pods.map(run, indices))
 
 
 def install(programs: Path) -> None:

@@ -46,10 +46,12 @@ def launch(tmp_path):
     (programs / "t5x-like").write_text(_REPEATS_ITS_CALL)
     (programs / "t5x-like").chmod(0o755)
 
-    def run(place: str, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        place: str, *arguments: str, script: str = "train.sh", **environment: str
+    ) -> subprocess.CompletedProcess[str]:
         path = f"{programs}:{os.environ['PATH']}" if place == "tpu_vm" else os.environ["PATH"]
         return subprocess.run(
-            [tmp_path / "launch" / place / "train.sh", *arguments],
+            [tmp_path / "launch" / place / script, *arguments],
             env=os.environ | {"PATH": path} | environment,
             cwd=tmp_path,
             capture_output=True,
@@ -255,6 +257,40 @@ def test_a_kubernetes_job_has_one_pod_for_each_host_and_keeps_the_quotes(launch,
         f"{index} of 4 at localhost:8482: train --gin_file=recipe.gin --gin.MODEL_DIR='gs://b/r'\n"
         for index in range(4)
     ]
+
+
+def test_a_job_set_numbers_the_hosts_of_all_slices(launch, tmp_path):
+    run = launch("gke", "recipe.gin", "--gin.MODEL_DIR='gs://b/r'", script="slices.sh", **_FOUR, SLICES="2")
+    programs = f"{tmp_path}/.venv/bin:{os.environ['PATH']}"
+    said = stand_ins.run_pods(run.stdout, tmp_path, os.environ | {"PATH": programs})
+    assert said == [
+        f"{index} of 8 at localhost:8482: train --gin_file=recipe.gin --gin.MODEL_DIR='gs://b/r'\n"
+        for index in range(8)
+    ]
+    policy = yaml.safe_load(run.stdout)["spec"]["failurePolicy"]
+    assert policy["maxRestarts"] == 25
+    assert policy["rules"] == [
+        {"name": "mistake", "action": "FailJobSet", "onJobFailureReasons": ["PodFailurePolicy"]}
+    ]
+    run = launch("gke", "recipe.gin", script="slices.sh", **_FOUR, SLICES="two")
+    assert (run.returncode, run.stderr) == (2, "SLICES='two': give the number of TPU slices, such as 2\n")
+
+
+def test_skypilot_numbers_its_nodes(launch, tmp_path):
+    task = yaml.safe_load((LAUNCH / "skypilot/train.yaml").read_text(encoding="utf-8"))
+    (tmp_path / "t5x-like").symlink_to(tmp_path / ".venv")
+    nodes = {"SKYPILOT_NODE_IPS": "10.0.0.7\n10.0.0.8", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_RANK": "1"}
+    given = {"RECIPE": "recipe.gin", "MODEL_DIR": "s3://bucket/run", "FLAGS": "--set BATCH_SIZE=64"}
+    assert {name for name, value in task["envs"].items() if value is None} == {"RECIPE", "MODEL_DIR"}
+    run = subprocess.run(
+        ["bash", "-c", task["run"]],
+        env=os.environ | {"HOME": str(tmp_path)} | task["envs"] | given | nodes,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    flags = "--gin_file=recipe.gin --model_dir s3://bucket/run --set BATCH_SIZE=64"
+    assert run.stderr == f"1 of 2 at 10.0.0.7:8482: train {flags}\n"
 
 
 @pytest.mark.parametrize("endpoints", ["10.0.0.7,10.0.0.8", "unknown:id1:10.0.0.7,unknown:id2:10.0.0.8"])

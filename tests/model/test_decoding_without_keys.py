@@ -29,7 +29,7 @@ def test_xlnet_scores_the_next_token_by_a_query_at_its_place(xlnet):
         tokens = np.pad(tokens, ((0, 0), (0, 1)))  # the token to be predicted, which nobody sees
         seen = np.broadcast_to(np.arange(length + 1) < length, (2, length + 1, length + 1))
         whole = model(Batch(encoder_input_tokens=jnp.asarray(tokens), attention_mask=jnp.asarray(seen)))
-        np.testing.assert_allclose(logits, whole.logits[:, -1], atol=1e-5)
+        np.testing.assert_allclose(logits, whole.logits[:, -1], rtol=1e-5, atol=1e-5)
 
 
 def test_a_padded_prompt_goes_on_as_it_does_alone(xlnet):

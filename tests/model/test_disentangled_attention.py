@@ -70,7 +70,7 @@ def test_scores_are_those_of_each_pair_by_itself(of: str, form: str) -> None:
     contents, score = (queries, query_scores) if of == "query" else (keys, key_scores)
     actual = score(jnp.asarray(contents, jnp.float32), jnp.asarray(vectors, jnp.float32), distances)
     expected = scores_by_definition(queries, keys, vectors, of=of)
-    np.testing.assert_allclose(actual, expected, atol=1e-5)
+    np.testing.assert_allclose(actual, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_examples_packed_in_a_row_are_read_as_by_themselves() -> None:
@@ -90,7 +90,7 @@ def test_examples_packed_in_a_row_are_read_as_by_themselves() -> None:
         encoder_segment_ids=jnp.array([[1, 1, 1, 2, 2, 2, 2, 0]]),
     )
     alone = Batch(encoder_input_tokens=jnp.array([[8, 9, 10, 11]]))
-    np.testing.assert_allclose(model(packed).logits[:, 3:7], model(alone).logits, atol=1e-5)
+    np.testing.assert_allclose(model(packed).logits[:, 3:7], model(alone).logits, rtol=1e-5, atol=1e-5)
 
 
 def test_a_convolution_is_that_of_jax() -> None:
@@ -101,7 +101,9 @@ def test_a_convolution_is_that_of_jax() -> None:
         x, layer.kernel[...], (1,), "SAME", dimension_numbers=("NWC", "WIO", "NWC"), feature_group_count=2
     )
     expected = layer.norm(residual + jax.nn.relu(convolved))
-    np.testing.assert_allclose(layer(x, residual, jnp.ones((2, 6), jnp.int32)), expected, atol=1e-5)
+    np.testing.assert_allclose(
+        layer(x, residual, jnp.ones((2, 6), jnp.int32)), expected, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_grouped_keys_have_no_scores_with_distances() -> None:

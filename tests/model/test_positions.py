@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from t5x_like.model.layers.positions import RelativeBias, RelativeBuckets, bucket_of_distance
+from tests.references import read_arrays
 
 
 @pytest.mark.parametrize("direction", ["bi", "uni"])
 @pytest.mark.parametrize(("num_buckets", "max_distance"), [(32, 128), (20, 60), (32, 64), (16, 300), (8, 20)])
 def test_buckets_are_the_reference_s(golden, num_buckets, max_distance, direction):
-    reference = np.load(golden / "models" / "units" / "io.npz")
+    reference = read_arrays(golden / "models" / "units" / "io.npz")
     config = RelativeBuckets(num_buckets=num_buckets, max_distance=max_distance)
     actual = bucket_of_distance(reference["bucket_rel"], config, direction == "bi")
     np.testing.assert_array_equal(actual, reference[f"bucket_{num_buckets}_{max_distance}_{direction}"])

@@ -20,6 +20,7 @@ from t5x_like.model.layers.masks import (
     strict_rank_mask,
 )
 from tests.model.zoo.tiny_models import LENGTH, TINY, VOCAB_SIZE
+from tests.references import read_arrays
 from tests.slow_cases import slow_except
 
 TOKENS = np.random.default_rng(0).integers(0, VOCAB_SIZE, (2, LENGTH)).astype(np.int32)
@@ -115,7 +116,7 @@ def test_ranks_do_not_reach_into_other_examples(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["xlnet", "xlnet_variants"])
 def test_xlnets_recorded_permutation_is_an_order_of_ranks(golden: Path, name: str) -> None:
-    recorded = dict(np.load(golden / "models" / name / "io.npz"))
+    recorded = read_arrays(golden / "models" / name / "io.npz")
     targets = recorded["in_target_mapping"].argmax(-1)
     ranks = np.zeros(recorded["in_input_ids_a"].shape, np.int32)
     np.put_along_axis(ranks, targets, np.arange(1, 1 + targets.shape[1], dtype=np.int32)[None], axis=1)

@@ -13,6 +13,7 @@ from t5x_like.model.layers.adaptive_softmax import AdaptiveConfig, AdaptiveEmbed
 from t5x_like.model.layers.relative_attention import distances_between, encode_distances, past_mask, shift
 from t5x_like.model.zoo.transfo_xl import TransfoXLConfig
 from t5x_like.model.zoo.xlnet import XLNetConfig
+from tests.references import read_arrays
 
 XLNET = XLNetConfig(
     vocab_size=32, model_dim=16, mlp_dim=24, num_heads=2, head_dim=8, num_layers=2, init_stddev=0.3
@@ -50,7 +51,7 @@ def test_the_shift_finds_the_distance_of_each_key(num_queries, num_keys, bidirec
 
 
 def test_encoded_distances_are_those_of_transformers(golden):
-    reference = np.load(golden / "models" / "units" / "io.npz")
+    reference = read_arrays(golden / "models" / "units" / "io.npz")
     plain = np.arange(9, -6, -1)  # of 9 keys and 6 queries, with one distance more than there is
     for name, distances, longest in (
         ("bi", plain, None),
@@ -82,14 +83,16 @@ def test_clusters_of_words_are_looked_up_and_scored_by_definition(div_val):
     words = [tables[t][row] for t, row in zip(table_of, rows, strict=True)]
     wanted = np.stack([word @ into[t] for word, t in zip(words, table_of, strict=True)])
     result = embedding(jnp.arange(9)[None], jnp.dtype("float32"))[0]
-    np.testing.assert_allclose(result, wanted, atol=1e-5)
+    np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
     assert np.isnan(embedding(jnp.asarray([[9, -1]]), jnp.dtype("float32"))).all()
     x = np.random.default_rng(0).normal(size=6).astype(np.float32)
     out_of = [x @ np.asarray(softmax.projections[str(i)].kernel[...]) for i in range(3)]
     scores = np.asarray([out_of[c] @ word for c, word in zip(cluster_of, words, strict=True)])
     head = log_softmax(np.concatenate([scores[:3], out_of[0] @ np.asarray(softmax.clusters.kernel[...])]))
     wanted = np.concatenate([head[:3], head[3] + log_softmax(scores[3:5]), head[4] + log_softmax(scores[5:])])
-    np.testing.assert_allclose(softmax(jnp.asarray(x)[None, None], embedding)[0, 0], wanted, atol=1e-5)
+    np.testing.assert_allclose(
+        softmax(jnp.asarray(x)[None, None], embedding)[0, 0], wanted, rtol=1e-5, atol=1e-5
+    )
 
 
 def test_a_query_does_not_know_its_own_token_nor_those_after_it_in_the_order():
@@ -147,7 +150,7 @@ def test_a_segment_with_memory_sees_the_past(same_length):
     whole = model.read(TOKENS).output
     first = model.read(TOKENS[:, :6], keep_memory=True)
     second = model.read(TOKENS[:, 6:], memory=first.memory)
-    np.testing.assert_allclose(second.output, whole[:, 6:], atol=1e-5)
+    np.testing.assert_allclose(second.output, whole[:, 6:], rtol=1e-5, atol=1e-5)
     assert np.abs(model.read(TOKENS[:, 6:]).output - whole[:, 6:]).max() > 1e-3
 
 
@@ -156,7 +159,7 @@ def test_xlnet_reads_a_past_of_any_length():
     whole = model.read(TOKENS, token_types=jnp.zeros_like(TOKENS)).output
     first = model.read(TOKENS[:, :6], keep_memory=True, token_types=jnp.zeros_like(TOKENS[:, :6]))
     second = model.read(TOKENS[:, 6:], memory=first.memory, token_types=jnp.zeros_like(TOKENS[:, 6:]))
-    np.testing.assert_allclose(second.output, whole[:, 6:], atol=1e-5)
+    np.testing.assert_allclose(second.output, whole[:, 6:], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize("norm_first", [pytest.param(False, marks=pytest.mark.slow), True])
@@ -167,7 +170,7 @@ def test_decoding_with_memory_scores_as_one_pass(norm_first):
     step = jax.jit(model.decode_step)
     for place in range(3, 10):
         scores, cache = step(token, cache)
-        np.testing.assert_allclose(scores, whole[:, place], atol=1e-5)
+        np.testing.assert_allclose(scores, whole[:, place], rtol=1e-5, atol=1e-5)
         token = TOKENS[:, min(place + 1, 9)]
 
 
@@ -178,7 +181,7 @@ def test_padding_before_a_prompt_changes_nothing():
         model.decode_step(*model.start_cache(*arguments))[0]
         for arguments in ((TOKENS[:, :5],), (padded, jnp.tile(jnp.arange(8) > 2, (2, 1)).astype(int)))
     )
-    np.testing.assert_allclose(alone, padded, atol=1e-5)
+    np.testing.assert_allclose(alone, padded, rtol=1e-5, atol=1e-5)
 
 
 def test_beams_take_their_memory_along():
@@ -193,4 +196,4 @@ def test_beams_take_their_memory_along():
 def test_probabilities_of_all_words_sum_to_one():
     logits = run(TRANSFO_XL.build(jax.random.key(0)), Batch(decoder_input_tokens=TOKENS)).logits
     assert logits.shape == (2, 10, 32)
-    np.testing.assert_allclose(np.exp(logits).sum(-1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(np.exp(logits).sum(-1), 1.0, rtol=1e-5, atol=1e-5)

@@ -14,6 +14,7 @@ from t5x_like.model.layers.rotary import (
     frequencies,
     rotate,
 )
+from tests.references import read_arrays
 
 LLAMA3 = Llama3Scaling(
     factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=64
@@ -36,7 +37,7 @@ def turned(heads: np.ndarray, positions: np.ndarray, config: Rotary) -> np.ndarr
 
 @pytest.mark.parametrize("name", RECORDED)
 def test_recorded_frequencies_and_angles(golden: Path, name: str) -> None:
-    tables, config = np.load(golden / "models/units/rope.npz"), RECORDED[name]
+    tables, config = read_arrays(golden / "models/units/rope.npz"), RECORDED[name]
     np.testing.assert_allclose(frequencies(config), tables[f"rope_{name}_inv_freq"], rtol=3e-7)
     positions = tables["rope_positions"].astype(np.int32)
     # A one in the first half of a pair turns into cosine and sine, which are what the tables hold.

@@ -50,7 +50,7 @@ def test_a_fresh_convolution_with_normalized_weights_has_the_lengths_of_its_kern
     layer.direction[...] = layer.direction[...] * 7.0  # the length alone counts
     np.testing.assert_allclose(layer(x), plain(x), atol=1e-6)
     layer.length[...] = 2.0 * layer.length[...]
-    np.testing.assert_allclose(layer(x), 2.0 * plain(x), atol=1e-5)
+    np.testing.assert_allclose(layer(x), 2.0 * plain(x), rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("kernel", "stride", "padding"), [(3, 1, 0), (4, 3, 0), (5, 2, 2)])
@@ -62,7 +62,7 @@ def test_convolutions_have_the_number_of_steps_that_they_name(kernel: int, strid
 
 def test_channels_are_normalized_over_time() -> None:
     normalized = ChannelNorm(3)(4.0 + 2.0 * random(2, 50, 3))
-    np.testing.assert_allclose(jnp.mean(normalized, axis=1), 0.0, atol=1e-5)
+    np.testing.assert_allclose(jnp.mean(normalized, axis=1), 0.0, rtol=1e-5, atol=1e-5)
     np.testing.assert_allclose(jnp.std(normalized, axis=1), 1.0, atol=1e-4)
 
 

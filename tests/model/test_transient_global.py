@@ -59,8 +59,10 @@ def test_packed_examples_are_encoded_as_alone(encode) -> None:
     left, right = random_tokens(1, 8), random_tokens(1, 11, seed=1)
     row = jnp.concatenate([left, right, jnp.zeros((1, 2), jnp.int32)], axis=1)
     packed = encode(row, jnp.asarray([[1] * 8 + [2] * 11 + [0] * 2]))
-    np.testing.assert_allclose(packed[:, :8], encode(left, jnp.ones((1, 8), jnp.int32)), atol=1e-5)
-    np.testing.assert_allclose(packed[:, 8:19], encode(right, jnp.ones((1, 11), jnp.int32)), atol=1e-5)
+    np.testing.assert_allclose(packed[:, :8], encode(left, jnp.ones((1, 8), jnp.int32)), rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(
+        packed[:, 8:19], encode(right, jnp.ones((1, 11), jnp.int32)), rtol=1e-5, atol=1e-5
+    )
 
 
 def test_a_token_far_away_is_seen_in_its_summary(encode) -> None:

@@ -55,7 +55,7 @@ def test_the_gradient_is_that_of_the_mean_of_all_entries() -> None:
 
     actual, wanted = (parameters.flatten(jax.grad(each)(params)) for each in (through, of_mean))
     for path in ("scores/kernel", "scores/bias"):
-        np.testing.assert_allclose(actual[path], wanted[path], atol=1e-5)
+        np.testing.assert_allclose(actual[path], wanted[path], rtol=1e-5, atol=1e-5)
         assert np.abs(actual[path]).max() > 1e-3
     assert np.abs(actual["entries"]).max() > 1e-3
 

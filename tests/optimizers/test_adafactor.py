@@ -9,6 +9,7 @@ import pytest
 from t5x_like.optimizers.adafactor import adafactor, row_and_column_dimensions
 from t5x_like.optimizers.optimizers import Adafactor, AdamW, state_axes
 from t5x_like.optimizers.schedules import Constant
+from tests.references import read_arrays
 
 STEPS = 4
 AXES = {
@@ -209,7 +210,7 @@ HUGGING_FACE_RUNS = {
 
 @pytest.mark.parametrize("name", HUGGING_FACE_RUNS)
 def test_hugging_faces_adafactor_gives_the_same_weights(golden, name):
-    units = np.load(golden / "models" / "units" / "io.npz")
+    units = read_arrays(golden / "models" / "units" / "io.npz")
     params = {"p0": units["opt_p0_0"], "p1": units["opt_p1_0"]}
     gradients = [
         {"p0": a, "p1": b} for a, b in zip(units["opt_p0_grads"], units["opt_p1_grads"], strict=True)
@@ -258,7 +259,7 @@ def test_adamw_decays_matrices_only():
 
 
 def test_adamw_gives_torchs_weights(golden):
-    units = np.load(golden / "models" / "units" / "io.npz")
+    units = read_arrays(golden / "models" / "units" / "io.npz")
     optimizer = AdamW(
         learning_rate=Constant(value=0.01), beta2=0.98, weight_decay_rate=0.1, max_gradient_norm=None
     )

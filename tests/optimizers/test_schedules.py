@@ -18,6 +18,7 @@ from t5x_like.optimizers.schedules import (
     SlantedTriangular,
     WarmupStableDecay,
 )
+from tests.references import read_arrays
 
 
 def rates(schedule, steps):
@@ -32,7 +33,7 @@ def test_inverse_sqrt_is_flat_through_the_warm_up_then_falls():
 
 
 def test_the_first_update_of_a_linear_warm_up_has_rate_zero(golden):
-    units = np.load(golden / "models" / "units" / "io.npz")
+    units = read_arrays(golden / "models" / "units" / "io.npz")
     linear = LinearWarmupLinearDecay(peak=1.0, warmup_steps=10, total_steps=100)
     cosine = LinearWarmupCosine(peak=1.0, warmup_steps=10, total_steps=100)
     np.testing.assert_allclose(rates(linear, range(120)), units["sched_linear_w10_t100"], atol=1e-6)

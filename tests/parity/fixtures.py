@@ -3,10 +3,8 @@
 import functools
 from pathlib import Path
 
-import numpy as np
-
 from benchmarks.references.models import ModelFolder
-from tests.references import FIXTURES, references
+from tests.references import FIXTURES, read_arrays, references
 
 # The repository's models are always compared; those of the larger set, where it is, under names with this prefix.
 LARGER = "larger/"
@@ -35,5 +33,5 @@ def _names_in(folder: Path, recording: str) -> list[str]:
         model.name
         for model in models
         if not model.name.startswith(("unilm", "transfo", "xlnet", "eps_xlnet"))
-        and (not recording or recording in np.load(model / "io.npz").files)
+        and (not recording or recording in read_arrays(model / "io.npz"))
     ]

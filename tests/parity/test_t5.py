@@ -9,6 +9,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import t5x_weights
 from t5x_like.model.zoo.weights import read_weights, source_of, write_weights
 from tests.parity.fixtures import fixture
+from tests.references import read_arrays
 
 
 @pytest.mark.parametrize("name", ["t5_v10", "t5_v11", "mt5"])
@@ -39,7 +40,7 @@ def test_a_padded_batch_generates_as_its_rows_alone(golden):
 
 
 def test_t5x_names_cover_every_weight_once(golden):
-    reference = np.load(golden / "training" / "t5x_small.npz")
+    reference = read_arrays(golden / "training" / "t5x_small.npz")
     expected = {
         name.removeprefix("init/"): reference[name] for name in reference.files if name.startswith("init/")
     }

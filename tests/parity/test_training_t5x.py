@@ -18,6 +18,7 @@ from t5x_like.training.methods.supervised import Supervised
 from t5x_like.training.metrics import zero_totals
 from t5x_like.training.state import plan_state, state_from_params
 from t5x_like.training.step import train_step
+from tests.references import read_arrays
 
 MODEL = T5Config(
     vocab_size=512,
@@ -35,7 +36,7 @@ STEPS = 20
 
 @pytest.fixture(scope="module")
 def reference(golden):
-    return np.load(golden / "training" / "t5x_small.npz")
+    return read_arrays(golden / "training" / "t5x_small.npz")
 
 
 @pytest.fixture(scope="module")

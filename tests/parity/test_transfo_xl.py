@@ -18,6 +18,7 @@ from t5x_like.model.zoo.weights import write_weights
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from tests.parity.fixtures import fixture
+from tests.references import read_arrays
 
 MODELS = ("transfo_xl", "transfo_xl_proj")
 ATOL = 2e-5
@@ -42,7 +43,7 @@ def load(directory) -> SimpleNamespace:
         params=own_params,
         fields=pretrained.fields,
         call=call,
-        io=dict(np.load(directory / "io.npz")),
+        io=read_arrays(directory / "io.npz"),
     )
 
 

@@ -18,6 +18,7 @@ from t5x_like.model.zoo.xlnet import XLNET
 from t5x_like.pretrained.checkpoint import Checkpoint
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
 from tests.parity.fixtures import fixture
+from tests.references import read_arrays
 from tests.slow_cases import slow_except
 
 LANGUAGE_MODELS = ("xlnet", "xlnet_variants")
@@ -44,7 +45,7 @@ def load(directory) -> SimpleNamespace:
         params=own_params,
         fields=pretrained.fields,
         call=call,
-        io=dict(np.load(directory / "io.npz")),
+        io=read_arrays(directory / "io.npz"),
     )
 
 

@@ -56,10 +56,10 @@ def test_the_decoder_reads_the_input_and_its_last_end_is_scored(pretrained: Pret
         decoder_input_tokens=np.array([[0, 5, 6, 1, 7, 8], [0, 9, 4, 1, 0, 0]]),
     )
     states = np.asarray(pretrained.model(jax.tree.map(jnp.asarray, batch)).decoder_output)
-    np.testing.assert_allclose(answer.decoder_last_hidden_state, states, atol=1e-5)
+    np.testing.assert_allclose(answer.decoder_last_hidden_state, states, rtol=1e-5, atol=1e-5)
     hidden = states[[0, 1], [5, 2]]
     head = pretrained.model.heads.scores["sequence_classification"]
-    np.testing.assert_allclose(answer.logits, head(jnp.asarray(hidden)), atol=1e-5)
+    np.testing.assert_allclose(answer.logits, head(jnp.asarray(hidden)), rtol=1e-5, atol=1e-5)
     log_probs = np.asarray(jax.nn.log_softmax(answer.logits))
     np.testing.assert_allclose(answer.loss, -(log_probs[0, 2] + log_probs[1, 0]) / 2, rtol=1e-5)
 

@@ -206,7 +206,7 @@ def test_low_rank_changes_fit_every_architecture(name: str) -> None:
         wanted = wanted if isinstance(wanted, tuple) else (wanted,)
         parts = [(a.T, part) for part in model.split(module, b)]
         for change, (lora_a, lora_b) in zip(wanted, parts, strict=True):
-            np.testing.assert_allclose(lora_a @ lora_b, change, atol=1e-5)
+            np.testing.assert_allclose(lora_a @ lora_b, change, rtol=1e-5, atol=1e-5)
         widths = model.widths(linear.row)
         again_a, again_b = fuse_low_rank(linear.row, parts, widths)
         np.testing.assert_array_equal(again_a, a)
@@ -218,7 +218,7 @@ def test_low_rank_changes_fit_every_architecture(name: str) -> None:
         )
         assert len(joined_a) == 2 * max(1, len(apart) - 1)
         for (own_a, own_b), part in zip(apart[:-1], model.split(module, joined_b), strict=False):
-            np.testing.assert_allclose(joined_a.T @ part, own_a @ own_b, atol=1e-5)
+            np.testing.assert_allclose(joined_a.T @ part, own_a @ own_b, rtol=1e-5, atol=1e-5)
 
 
 def test_queries_alone_are_a_part_of_gpt2s_fused_module(tmp_path: Path) -> None:
@@ -235,7 +235,7 @@ def test_queries_alone_are_a_part_of_gpt2s_fused_module(tmp_path: Path) -> None:
         path = f"decoder/layers/0/self_attention/{name}/lora"
         result = again.config.adapter.scale * again.params[f"{path}/a"] @ again.params[f"{path}/b"]
         wanted = lora.scale * own[f"{path}/a"] @ own[f"{path}/b"] if name != "key" else np.zeros_like(result)
-        np.testing.assert_allclose(result, wanted, atol=1e-5)
+        np.testing.assert_allclose(result, wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_a_reparametrized_prefix_is_written_as_its_keys_and_values(tmp_path: Path) -> None:
@@ -252,8 +252,8 @@ def test_a_reparametrized_prefix_is_written_as_its_keys_and_values(tmp_path: Pat
     )
     both = inner @ own[f"{start}/out/kernel"] + own[f"{start}/out/bias"][:, None]
     read = read_peft(tmp_path, base).params
-    np.testing.assert_allclose(read[f"{start}/keys"], both[..., :24], atol=1e-5)
-    np.testing.assert_allclose(read[f"{start}/values"], both[..., 24:], atol=1e-5)
+    np.testing.assert_allclose(read[f"{start}/keys"], both[..., :24], rtol=1e-5, atol=1e-5)
+    np.testing.assert_allclose(read[f"{start}/values"], both[..., 24:], rtol=1e-5, atol=1e-5)
 
 
 def changed(case: str, folder: Path, fields: dict[str, Any], tensors: Callable[[dict], dict] = dict) -> Path:

@@ -140,7 +140,7 @@ def test_texts_have_vectors(request, name):
     vectors = pretrained.embed(texts)
     assert vectors.shape[0] == 2
     np.testing.assert_allclose(np.linalg.norm(vectors, axis=-1), 1.0, rtol=1e-5)
-    np.testing.assert_allclose(pretrained.embed(texts[0]), vectors[0], atol=1e-5)
+    np.testing.assert_allclose(pretrained.embed(texts[0]), vectors[0], rtol=1e-5, atol=1e-5)
 
 
 def test_without_a_tokenizer_texts_are_refused(folder, tmp_path):

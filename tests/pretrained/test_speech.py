@@ -92,7 +92,7 @@ def test_the_first_argument_of_a_model_that_reads_speech_may_be_waveforms(asr: P
     first = asr(values, **inputs, decoder_input_ids=[[2], [2]])
     np.testing.assert_array_equal(first.logits, named.logits)
     again = asr(encoder_outputs=named, attention_mask=inputs["attention_mask"], decoder_input_ids=[[2], [2]])
-    np.testing.assert_allclose(again.logits, named.logits, atol=1e-5)
+    np.testing.assert_allclose(again.logits, named.logits, rtol=1e-5, atol=1e-5)
     ids = asr.generate(values, inputs["attention_mask"], max_new_tokens=3)
     np.testing.assert_array_equal(
         ids, asr.generate(input_values=values, attention_mask=inputs["attention_mask"], max_new_tokens=3)
@@ -256,7 +256,7 @@ def test_texts_are_searched_for_with_ctc_where_the_model_has_its_head(
     plain = opened.generate(**inputs, **options)
     without, joint = (opened.generate(**inputs, **options, ctc_weight=weight) for weight in (0.0, 0.5))
     np.testing.assert_array_equal(without.sequences, plain.sequences)
-    np.testing.assert_allclose(without.sequences_scores, plain.sequences_scores, atol=1e-5)
+    np.testing.assert_allclose(without.sequences_scores, plain.sequences_scores, rtol=1e-5, atol=1e-5)
     assert joint.sequences.tolist() != plain.sequences.tolist()
     assert opened.config.vocab_size - 1 not in joint.sequences  # the blank
     assert opened.generate(**inputs, max_new_tokens=6, ctc_weight=0.5).shape[0] == 2

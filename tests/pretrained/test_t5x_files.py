@@ -15,6 +15,7 @@ from t5x_like.model import parameters
 from t5x_like.model.zoo.t5 import T5Config, t5x_weights
 from t5x_like.model.zoo.weights import read_weights, write_weights
 from t5x_like.pretrained.t5x_files import is_t5x, read_t5x, t5_config_of
+from tests.references import read_arrays
 
 CONFIG = T5Config(
     vocab_size=512,
@@ -30,7 +31,7 @@ CONFIG = T5Config(
 @pytest.fixture(scope="module")
 def weights(golden: Path) -> dict[str, np.ndarray]:
     """A small T5 that T5X initialised, by its own names."""
-    arrays = np.load(golden / "training" / "t5x_small.npz")
+    arrays = read_arrays(golden / "training" / "t5x_small.npz")
     return {name.removeprefix("init/"): arrays[name] for name in arrays.files if name.startswith("init/")}
 
 

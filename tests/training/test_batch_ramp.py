@@ -94,7 +94,9 @@ def test_a_step_is_that_of_the_rows_which_its_batch_has():
         step = jax.jit(train_step(plan, Supervised(), seed=1, **options))
         result.append(step(new_state(plan, model, seed=0), rows))
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), result[0]["params"], result[1]["params"]
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5),
+        result[0]["params"],
+        result[1]["params"],
     )
     np.testing.assert_allclose(result[0]["totals"].tokens, result[1]["totals"].tokens)
     np.testing.assert_allclose(result[0]["totals"].loss, result[1]["totals"].loss, rtol=1e-5)

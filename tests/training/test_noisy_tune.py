@@ -76,7 +76,9 @@ def test_frozen_weights_keep_their_values_on_any_mesh():
     ]
     assert np.all(kernels[0] != kernels[1])
     jax.tree.map(
-        lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), states[0]["params"], states[1]["params"]
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5),
+        states[0]["params"],
+        states[1]["params"],
     )
 
 

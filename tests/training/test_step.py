@@ -99,7 +99,9 @@ def test_a_batch_in_parts_gives_the_step_of_the_whole_batch():
     whole = run(MeshConfig(), num_devices=1, steps=2, model=model)
     in_parts = run(MeshConfig(), num_devices=1, steps=2, model=model, num_microbatches=4)
     np.testing.assert_allclose(in_parts.losses, whole.losses, rtol=1e-5)
-    jax.tree.map(lambda a, b: np.testing.assert_allclose(a, b, atol=1e-5), in_parts.params, whole.params)
+    jax.tree.map(
+        lambda a, b: np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-5), in_parts.params, whole.params
+    )
 
 
 def test_the_same_seed_gives_the_same_bits(on_one_device):

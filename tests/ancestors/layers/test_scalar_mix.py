@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from t5x_like.ancestors.layers.scalar_mix import ScalarMix, ScalarMixConfig
-from tests.references import FIXTURES
+from tests.references import FIXTURES, read_arrays
 
-OUTPUTS = dict(np.load(FIXTURES / "elmo/outputs.npz"))
+OUTPUTS = read_arrays(FIXTURES / "elmo/outputs.npz")
 CLOSE = {"rtol": 1e-5, "atol": 1e-5}
 
 

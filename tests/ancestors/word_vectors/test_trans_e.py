@@ -41,7 +41,7 @@ def test_the_loss_is_that_of_the_margin(distance):
     expected = np.maximum(0, 0.5 + far - near)
     assert 0 < (expected > 0).sum() < 6
     vectors = (tuple(map(jnp.asarray, each)) for each in (right, wrong))
-    np.testing.assert_allclose(margin_losses(*vectors, 0.5, distance), expected, atol=1e-5)
+    np.testing.assert_allclose(margin_losses(*vectors, 0.5, distance), expected, rtol=1e-5, atol=1e-5)
 
 
 def test_a_wrong_triple_has_another_head_or_another_tail():
@@ -58,7 +58,7 @@ def test_entities_have_length_1_and_held_out_links_are_found(tmp_path):
     vectors, losses = TransE(
         dim=16, epochs=150, batch_size=8, margin=0.5, learning_rate=0.03, distance="l2"
     ).train(graph)
-    np.testing.assert_allclose(np.linalg.norm(vectors.entities.table, axis=1), 1, atol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(vectors.entities.table, axis=1), 1, rtol=1e-5, atol=1e-5)
     assert losses[-1] < losses[0] / 4
     held_out = read_triples([written(tmp_path / "held_out.tsv", HELD_OUT)])
     numbers = numbers_of(held_out, graph.entities, graph.relations)

@@ -19,6 +19,7 @@ from t5x_like.model.layers.block import BlockConfig
 from t5x_like.model.layers.rotary import Rotary
 from t5x_like.model.zoo.architecture import Architecture
 from t5x_like.model.zoo.weights import read_weights, source_of
+from tests.references import read_arrays
 
 # The least fields of a config.json under BERT's and Llama's names.
 SMALL_FIELDS: dict[str, Any] = {
@@ -48,7 +49,7 @@ def read_golden(directory: Path, architecture: Architecture, family_of: Callable
         place=lambda _, array: jnp.asarray(np.asarray(array)),
         unused=architecture.unused_weights,
     )
-    return GoldenModel(family_of(config), params, np.load(directory / "io.npz"))
+    return GoldenModel(family_of(config), params, read_arrays(directory / "io.npz"))
 
 
 def fields_of(directory: Path, name: str = "config.json") -> dict[str, Any]:

@@ -82,7 +82,9 @@ def test_the_discriminator_reads_what_was_drawn_in_place_of_targets_and_nothing_
     result = predict(BATCH, determined=True)
     filled = np.where(IS_TARGET, ALWAYS, TEXT).astype(np.int32)
     read = predict(Batch(encoder_input_tokens=filled, encoder_segment_ids=SEGMENTS), determined=True)
-    np.testing.assert_allclose(result.heads["replaced_tokens"], read.heads["replaced_tokens"], atol=1e-5)
+    np.testing.assert_allclose(
+        result.heads["replaced_tokens"], read.heads["replaced_tokens"], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_a_word_drawn_as_it_was_is_no_replacement() -> None:
@@ -171,7 +173,7 @@ def test_both_models_can_be_taken_out() -> None:
         (CONFIG.generator, generator_params(params), lambda result: result.logits),
     ):
         alone = run(parameters.merge(parameters.abstract(config)[0], part), batch, None)
-        np.testing.assert_allclose(scores(alone), scores(both), atol=1e-5)
+        np.testing.assert_allclose(scores(alone), scores(both), rtol=1e-5, atol=1e-5)
 
 
 def test_the_discriminator_goes_to_hugging_faces_format(tmp_path: Path) -> None:
@@ -183,7 +185,7 @@ def test_the_discriminator_goes_to_hugging_faces_format(tmp_path: Path) -> None:
     batch = Batch(encoder_input_tokens=TEXT, encoder_segment_ids=SEGMENTS)
     wanted = run(parameters.merge(graphdef, params), batch, None).heads["replaced_tokens"][..., 0]
     logits = result(input_ids=TEXT, attention_mask=SEGMENTS).logits
-    np.testing.assert_allclose(logits[SEGMENTS > 0], wanted[SEGMENTS > 0], atol=1e-5)
+    np.testing.assert_allclose(logits[SEGMENTS > 0], wanted[SEGMENTS > 0], rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(

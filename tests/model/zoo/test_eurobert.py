@@ -81,7 +81,7 @@ def test_sequences_are_classified_by_the_hidden_layer_and_the_pool(pooling: Any)
         "mean": lambda: hidden_layer(mean(hidden)),
     }
     wanted = read[pooling]() @ heads["scores"]["sequence_classification"]["projection"]["kernel"]
-    np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, atol=1e-5)
+    np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_a_layer_on_tokens_needs_a_pooling_that_keeps_the_width() -> None:

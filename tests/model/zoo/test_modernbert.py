@@ -143,14 +143,14 @@ def test_sequences_are_classified_by_the_transformed_pool(pooling: Any) -> None:
         _transformed(pooled, heads["pooler"]["transform"])
         @ heads["scores"]["sequence_classification"]["projection"]["kernel"]
     )
-    np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, atol=1e-5)
+    np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, rtol=1e-5, atol=1e-5)
 
 
 def test_tokens_are_classified_one_by_one() -> None:
     answer, heads = _run("token_classification", "cls")
     head = heads["scores"]["token_classification"]
     wanted = _transformed(np.asarray(answer.encoder_output), head["transform"]) @ head["projection"]["kernel"]
-    np.testing.assert_allclose(answer.heads["token_classification"], wanted, atol=1e-5)
+    np.testing.assert_allclose(answer.heads["token_classification"], wanted, rtol=1e-5, atol=1e-5)
 
 
 def _run(task: Any, pooling: Any) -> tuple[Any, Any]:

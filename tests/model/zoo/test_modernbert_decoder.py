@@ -96,7 +96,7 @@ def test_sequences_are_classified_at_the_last_token(tmp_path: Path) -> None:
     ids = np.array([[5, 6, 7, 8], [9, 10, 0, 0]])
     scores = t5x_like.from_pretrained(tmp_path)(input_ids=ids, attention_mask=(ids > 0).astype(int)).logits
     logits = t5x_like.from_pretrained(FIXTURES / "models/modernbert_decoder")(input_ids=ids).logits
-    np.testing.assert_allclose(scores, np.stack([logits[0, 3, :3], logits[1, 1, :3]]), atol=1e-5)
+    np.testing.assert_allclose(scores, np.stack([logits[0, 3, :3], logits[1, 1, :3]]), rtol=1e-5, atol=1e-5)
 
 
 def test_absent_fields_have_the_defaults_of_transformers() -> None:

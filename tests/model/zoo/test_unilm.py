@@ -10,6 +10,7 @@ import pytest
 import t5x_like
 from t5x_like.model.layers.masks import AttentionDirection, direction_mask
 from t5x_like.pretrained.transformers_api.pretrained_model import Pretrained
+from tests.references import read_arrays
 
 RECORDED = {
     "bidir": AttentionDirection.BIDIRECTIONAL,
@@ -38,7 +39,7 @@ def test_examples_of_a_batch_look_in_their_own_ways() -> None:
 
 @pytest.fixture(scope="module")
 def recorded(golden: Path) -> dict[str, np.ndarray]:
-    return dict(np.load(golden / "models/unilm/io.npz"))
+    return read_arrays(golden / "models/unilm/io.npz")
 
 
 @pytest.fixture(scope="module")

@@ -62,7 +62,7 @@ def test_the_reward_comes_with_the_last_token_and_each_costs_its_log_ratio() -> 
         jnp.array([5.0]), jnp.array([[9.0, -1.0, -2.0, 9.0]]), jnp.array([[0.0, -3.0, -3.0, 0.0]]), mask, 0.1
     )
     np.testing.assert_allclose(rewards, [[0.0, -0.2, 4.9, 0.0]], rtol=1e-6)
-    np.testing.assert_allclose(whitened(rewards, mask), [[0.0, -1.0, 1.0, 0.0]], atol=1e-5)
+    np.testing.assert_allclose(whitened(rewards, mask), [[0.0, -1.0, 1.0, 0.0]], rtol=1e-5, atol=1e-5)
 
 
 def test_the_penalty_follows_the_divergence() -> None:
