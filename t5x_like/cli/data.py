@@ -58,10 +58,11 @@ def _lines(splits: list[status.SplitStatus]) -> list[str]:
     lines = []
     for each in splits:
         if not each.files:
-            shown = f"missing ({each.published:,} rows): {' or '.join(each.wanted)}"
+            rows = f" ({each.published:,} rows)" * bool(each.published)
+            shown = f"missing{rows}: {' or '.join(each.wanted)}"
         else:
-            published = "as published" if each.is_whole else f"of {each.published:,} published"
-            shown = f"{each.num_rows:,} rows, {published}; {each.layout}: {_files(each)}"
+            published = ", as published" if each.is_whole else f", of {each.published:,} published"
+            shown = f"{each.num_rows:,} rows{published * bool(each.published)}; {each.layout}: {_files(each)}"
         lines.append(f"  {each.split:<{width}}  {shown}")
         lines += [f"  {'':<{width}}  {packed} is there; unpack it" for packed in each.packed]
         if each.fault:

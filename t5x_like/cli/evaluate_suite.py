@@ -60,7 +60,7 @@ def add_suite_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add_task_arguments(group: argparse._ArgumentGroup) -> None:
     add = group.add_argument
-    add("--recipe", metavar="NAME", help="glue, super_glue, or a gin file that configures a SuiteEvaluation")
+    add("--recipe", metavar="NAME", help="glue, super_glue, xtreme, or a gin file of a SuiteEvaluation")
     add("--tasks", nargs="+", metavar="TASK", help="these tasks, by seqio's names: glue_cola_v002 …")
     add("--data_dir", metavar="DIR", help="where the benchmarks' files are ($T5X_LIKE_DATA)")
     add(

@@ -14,7 +14,7 @@ from typing import Any
 from t5x_like.evaluation.scores_file import read_predictions, read_scores
 from t5x_like.evaluation.submissions import check_submission, write_submission
 from t5x_like.gin_config.user_error import UserError
-from t5x_like.text.benchmarks.suites import SUITES, suite_of_server
+from t5x_like.text.benchmarks.suites import SERVED, suite_of_server
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     make.add_argument("--output", required=True, metavar="FILE.zip", help="the file for the server")
     check = verbs.add_parser("check", help="see what is in a file, and all that its server would refuse")
     check.add_argument("file", metavar="FILE.zip")
-    check.add_argument("--suite", choices=list(SUITES), help="the suite that it should be of")
+    check.add_argument("--suite", choices=list(SERVED), help="the suite that it should be of")
 
 
 def run(arguments: argparse.Namespace) -> int:

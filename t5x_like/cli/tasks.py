@@ -132,7 +132,8 @@ def _short_card(name: str) -> str:
     if name in catalogue.mixtures():
         return _mixture_card(name)
     benchmark = catalogue.benchmark(name)
-    splits = ", ".join(f"{split} {benchmark.source.rows[split]:,}" for split in benchmark.splits)
+    rows = benchmark.source.rows
+    splits = ", ".join(f"{split} {rows[split]:,}" if rows[split] else split for split in benchmark.splits)
     lines = [f"{name} (benchmark)", f"  what        {benchmark.title}", f"  splits      {splits}"]
     if benchmark.metrics:
         lines.append(f"  metrics     {', '.join(metric.__name__ for metric in benchmark.metrics)}")

@@ -8,6 +8,7 @@ from t5x_like.text import registry
 from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.benchmarks.language_modeling import PERPLEXITY_METRICS
 from t5x_like.text.benchmarks.task import BenchmarkTask
+from t5x_like.text.metrics.text_preferences import preference_accuracy
 from t5x_like.text.tasks.foreign_tasks import ForeignTask
 from t5x_like.text.tasks.pairs import PairsTask
 from t5x_like.text.tasks.task_set import Task, TaskSet
@@ -16,6 +17,11 @@ from t5x_like.text.tasks.task_set import Task, TaskSet
 def is_perplexity_task(definition: PairsTask) -> bool:
     """Return True for a task of texts whose perplexity is measured."""
     return any(metric in PERPLEXITY_METRICS for metric in definition.metric_functions)
+
+
+def is_comparison_task(definition: PairsTask) -> bool:
+    """Return True for a task of texts whose likelihoods are compared."""
+    return preference_accuracy in definition.metric_functions
 
 
 def tasks_with_split(tasks: TaskSet, split: str) -> Mapping[str, Task]:

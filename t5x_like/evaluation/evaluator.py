@@ -8,7 +8,7 @@ from typing import Any, Literal
 from jax.sharding import Mesh
 
 from t5x_like.config_class import config_class, refuse_unused
-from t5x_like.evaluation.evaluated_tasks import tasks_with_split
+from t5x_like.evaluation.evaluated_tasks import is_comparison_task, is_perplexity_task, tasks_with_split
 from t5x_like.evaluation.head_evaluator import HeadEvaluator
 from t5x_like.evaluation.head_predictor import HeadPredictor
 from t5x_like.evaluation.prompts import Prompter, PromptStyle
@@ -95,6 +95,11 @@ class TaskEvaluation:
                 questions, codec = load_seqio_questions(task.name, rows.split, limit=rows.limit, **lengths)
                 return self.text_evaluator(questions, model_with(codec), config)
             task.require_answers()
+            if is_comparison_task(task) or is_perplexity_task(task):
+                raise ValueError(
+                    f"task {task.name!r} scores whole texts, which evaluations of a run don't; leave it out, and use "
+                    "t5x-like evaluate --every_checkpoint"
+                )
             return self.text_evaluator(
                 load_questions(task, **rows._asdict()), model_with(task.tokenizer), config
             )

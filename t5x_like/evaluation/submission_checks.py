@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from t5x_like.io.files import json_value
-from t5x_like.text.benchmarks.suites import SUITES, SubmissionFile
+from t5x_like.text.benchmarks.suites import SERVED, SubmissionFile
 from t5x_like.text.templates import RowValues
 from t5x_like.value_types import fits
 
@@ -49,9 +49,9 @@ def check_files(files: Mapping[str, bytes]) -> SubmissionCheck:
     """Check all files of a submission, given by their names in the zip."""
     benchmark = _benchmark_of(files)
     if benchmark is None:
-        titles = " or ".join(suite.title for suite in SUITES.values())
+        titles = " or ".join(suite.title for suite in SERVED.values())
         return SubmissionCheck(None, (f"no file of {titles} among {', '.join(files) or 'none'}",), ())
-    forms = {form.file: form for form in SUITES[benchmark].submission}
+    forms = {form.file: form for form in SERVED[benchmark].submission}
     errors, answers = [], {}
     for name, content in files.items():
         if name not in forms:
@@ -87,7 +87,7 @@ def _benchmark_of(files: Mapping[str, bytes]) -> str | None:
             for form in suite.submission
             for file in files
         )
-        for name, suite in SUITES.items()
+        for name, suite in SERVED.items()
     }
     best = max(num_files, key=lambda name: num_files[name])
     return best if num_files[best] else None

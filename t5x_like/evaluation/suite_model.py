@@ -14,8 +14,10 @@ from t5x_like.evaluation.questions import load_questions, training_rows
 from t5x_like.evaluation.suite_settings import SuiteEvaluation, method_for
 from t5x_like.evaluation.task_evaluators import Method, RowSelection, TaskEvaluator, build_evaluator
 from t5x_like.evaluation.task_selection import check_head
+from t5x_like.evaluation.text_comparisons import ComparisonEvaluator
 from t5x_like.evaluation.text_evaluator import TextEvaluator, answer_length
 from t5x_like.evaluation.text_model import TextModel
+from t5x_like.evaluation.text_scorers import MaskedTextScorer, ModelTextScorer
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model import parameters
 from t5x_like.pretrained.checkpoint import Checkpoint
@@ -80,6 +82,7 @@ class SuiteModel:
             definition,
             self._checkpoint.kind,
             can_generate=self._can_generate,
+            scores_words=self._checkpoint.can_generate,
             requested=suite.method,
             num_shots=suite.num_shots,
             checkpoint=suite.checkpoint,
@@ -97,6 +100,7 @@ class SuiteModel:
             "rank": partial(self._read_prompts, method="rank"),
             "head": self._read_head_rows,
             "measure": self._read_texts,
+            "compare": self._read_comparisons,
         }[method]
         return build_evaluator(definition, method, read, split=suite.split, limit=suite.limit)
 
@@ -128,6 +132,19 @@ class SuiteModel:
     def _read_texts(self, task: PairsTask, rows: RowSelection) -> PerplexityEvaluator:
         return PerplexityEvaluator(
             model=self._checkpoint,
+            questions=load_questions(task, **rows._asdict()),
+            length=self.length,
+            batch_size=self._suite.batch_size,
+        )
+
+    def _read_comparisons(self, task: PairsTask, rows: RowSelection) -> ComparisonEvaluator:
+        checkpoint = self._checkpoint
+        if checkpoint.kind == "encoder":
+            scorer = MaskedTextScorer.of_checkpoint(checkpoint)
+        else:
+            scorer = ModelTextScorer(model=self._text_model)
+        return ComparisonEvaluator(
+            scorer=scorer,
             questions=load_questions(task, **rows._asdict()),
             length=self.length,
             batch_size=self._suite.batch_size,

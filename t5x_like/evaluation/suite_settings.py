@@ -6,7 +6,7 @@ from dataclasses import asdict, field
 from typing import Literal, get_args
 
 from t5x_like.config_class import config_class, refuse_unused
-from t5x_like.evaluation.evaluated_tasks import is_perplexity_task
+from t5x_like.evaluation.evaluated_tasks import is_comparison_task, is_perplexity_task
 from t5x_like.evaluation.prompts import PromptStyle
 from t5x_like.evaluation.task_evaluators import Method
 from t5x_like.evaluation.text_evaluator import Normalization
@@ -51,8 +51,8 @@ class SuiteEvaluation:
       output_dir: Folder of the results.
       split: Split to evaluate.
       method: "generate" decodes an output text; "rank" predicts the most likely of a task's labels; "head" uses a
-        fine-tuned head; "measure" computes perplexity. By default encoders use their head, decoders rank if the labels
-        are known, and all others generate, as T5 does.
+        fine-tuned head. By default encoders use their head, decoders rank if the labels are known, and all others
+        generate, as T5 does. Perplexity ("measure") and pairs of texts ("compare") have a method of their own.
       num_shots: Solved examples in each prompt.
       shot_seed: Seed of their random choice.
       inputs_length: Tokens of an input; by default the model's positions, at most 512 for encoders and encoder-decoders
@@ -157,6 +157,7 @@ def method_for(
     kind: Kind,
     *,
     can_generate: bool,
+    scores_words: bool,
     requested: Method | None,
     num_shots: int,
     checkpoint: str,
@@ -167,6 +168,7 @@ def method_for(
       definition: The task.
       kind: Kind of the model.
       can_generate: The model was trained to write, and has no fine-tuned head.
+      scores_words: The model has an output layer over the vocabulary, and no fine-tuned head.
       requested: Method that the user gave, if any.
       num_shots: Solved examples in each prompt.
       checkpoint: Name of the model, for messages.
@@ -181,6 +183,17 @@ def method_for(
         if requested not in (None, "measure") or num_shots:
             raise ValueError(f"task {name!r} measures texts: leave method and num_shots out")
         return "measure"
+    if is_comparison_task(definition):
+        if not scores_words:
+            raise ValueError(
+                f"task {name!r} compares likelihoods of texts, which needs an output layer over the vocabulary; "
+                f"{checkpoint} has none"
+            )
+        if requested not in (None, "compare") or num_shots:
+            raise ValueError(f"task {name!r} compares texts: leave method and num_shots out")
+        return "compare"
+    if requested == "compare":
+        raise ValueError(f"task {name!r} has questions to be answered, not texts to compare")
     if requested == "measure":
         raise ValueError(f"task {name!r} has questions to be answered, not texts to measure")
     usual: Method = "rank" if kind == "decoder" and definition.answers else "generate"

@@ -16,7 +16,7 @@ from t5x_like.text.tasks.rows import RowPolicy
 from t5x_like.text.tasks.task_set import Task
 from t5x_like.text.templates import RowValues
 
-Method = Literal["generate", "rank", "head", "measure"]
+Method = Literal["generate", "rank", "head", "measure", "compare"]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -162,6 +162,36 @@ def masked_scoring_batch(
     )
 
 
+def masked_token_batch(
+    rows: Sequence[tuple[Ids, int]], *, mask_id: int, offset: int, batch_size: int, limit: int
+) -> Batch:
+    """Return a batch of an encoder's rows, each with one masked token that is its only target.
+
+    The sum over a text's tokens is its pseudo-log-likelihood (Salazar et al. 2020, section 2.2,
+    https://arxiv.org/abs/1910.14659).
+
+    Args:
+      rows: At most ``batch_size`` rows: ids with their special ones, and the position to mask.
+      mask_id: Id of the mask.
+      offset: Positions from a mask back to its prediction: 0, or 1 for masked next-token prediction.
+      batch_size: Number of rows.
+      limit: Longest bucket of tokens (see ``bucket_length``).
+    """
+    length = bucket_length(max(len(ids) for ids, _ in rows), limit)
+    tokens, real = pad_prompts([ids for ids, _ in rows], length=length, batch_size=batch_size)
+    targets, weights = np.zeros_like(tokens), np.zeros(tokens.shape, np.float32)
+    for row, (ids, position) in enumerate(rows):
+        tokens[row, position] = mask_id
+        targets[row, position - offset], weights[row, position - offset] = ids[position], 1.0
+    return Batch(
+        encoder_input_tokens=tokens,
+        encoder_segment_ids=real,
+        token_types=np.zeros_like(tokens),
+        target_tokens=targets,
+        loss_weights=weights,
+    )
+
+
 def _decoder_batch(
     inputs: Sequence[np.ndarray],
     targets: Sequence[np.ndarray],

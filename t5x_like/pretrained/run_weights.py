@@ -249,6 +249,13 @@ def trained_to_write(directory: PathLike) -> bool:
     )
 
 
+def trained_to_predict_next(directory: PathLike) -> bool:
+    """Return whether a run's masked tokens were predicted from the position before, by ``MaskedLM.predicted_from``."""
+    return was_trained_here(directory) and "previous" in _values_of_tasks(
+        directory, r"objective\.predicted_from"
+    )
+
+
 def trained_prefix_attention(directory: PathLike) -> PrefixAttention:
     """Return ``LoaderConfig.prefix_attention`` of a run; the default for what was not trained here."""
     described = read_json(as_path(directory) / "config.json", dict) if was_trained_here(directory) else {}

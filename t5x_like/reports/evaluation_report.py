@@ -48,6 +48,7 @@ _METHODS = {
     "rank": "ranked by likelihood",
     "head": "predicted by a head",
     "measure": "measured",
+    "compare": "compared by the likelihood of whole texts",
 }
 
 
@@ -127,7 +128,7 @@ def _introduction(scores: ScoresFile) -> str:
 def _headlines(scores: ScoresFile) -> list[Tile]:
     """Return the averages, and the first metric of each task next to its baseline."""
     tiles = [
-        Tile(f"{SUITES[name].title} average", number(each["score"]), "as T5 defines it", True)
+        Tile(f"{SUITES[name].title} average", number(each["score"]), SUITES[name].definition, True)
         for name, each in scores["averages"].items()
         if each["score"] is not None
     ]

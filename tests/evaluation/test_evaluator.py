@@ -31,9 +31,11 @@ from t5x_like.text import registry
 from t5x_like.text.batches.head_questions import read_questions
 from t5x_like.text.batches.loader import build_loader
 from t5x_like.text.batches.loader_config import LoaderConfig
+from t5x_like.text.benchmarks import catalogue
 from t5x_like.text.heads import MultiLabelClassification
 from t5x_like.text.tasks.chat import ChatTask
 from t5x_like.text.tasks.pretraining import PretrainingTask
+from t5x_like.text.tasks.task_set import TaskSet
 from t5x_like.text.tasks.text_task import TextTask
 from t5x_like.text.vocabularies.opening import open_tokenizer
 
@@ -292,6 +294,14 @@ def test_what_has_no_answers_is_refused(make_task, tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             evaluation_of(task, split=split).evaluator(registry.resolve(task), T5, mesh)
+
+
+def test_whole_texts_are_not_scored_on_the_way() -> None:
+    tasks = {"blimp": catalogue.benchmark_task("blimp", vocabulary="bytes")}
+    evaluation = TaskEvaluation(mixture="blimp", inputs_length=16, targets_length=8)
+    wanted = "task 'blimp' scores whole texts, which evaluations of a run don't; .*--every_checkpoint"
+    with pytest.raises(ValueError, match=wanted):
+        evaluation.evaluator(TaskSet(name="blimp", tasks=tasks), GPT2, MeshConfig().build())
 
 
 def test_a_head_for_one_class_answers_no_task_with_any_number_of_them(make_task):

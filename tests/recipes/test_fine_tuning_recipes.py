@@ -44,6 +44,7 @@ PAPERS = (
     "t5",
     "flan",
     "unilm",
+    "nanot5",
 )
 FINE_TUNING = [
     name

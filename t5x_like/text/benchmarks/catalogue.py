@@ -21,7 +21,8 @@ from t5x_like.text.tasks.mixtures import Mixture
 MODULES: tuple[str, ...] = (
     "glue", "super_glue", "dpr", "squad", "coqa", "closed_book", "summarization", "translation", "choices", "race",
     "story_cloze", "entailment", "reviews", "cloze", "tagging", "ontonotes", "semantic_roles", "language_modeling",
-    "paws", "chinese", "xnli", "decathlon", "flan", "mrqa", "tacred",
+    "paws", "chinese", "xnli", "decathlon", "flan", "mrqa", "tacred", "minimal_pairs", "super_natural_instructions",
+    "xtreme",
 )  # fmt: skip
 
 

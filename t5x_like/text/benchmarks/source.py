@@ -110,7 +110,7 @@ class BenchmarkSource:
       tfds: TFDS's name, configuration and version; empty if it doesn't have the rows.
       hugging_face: Folder of Hugging Face's files, if it differs from TFDS's name.
       layouts: Layouts, searched in this order before TFDS's prepared files.
-      rows: Published number of rows by split; mixtures use them as rates.
+      rows: Published number of rows by split, 0 if it is unknown; mixtures use them as rates.
       downloads: Files to fetch.
       home: The benchmark's web page.
       citation: Paper.

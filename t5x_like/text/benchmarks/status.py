@@ -14,7 +14,7 @@ class SplitStatus:
 
     Attributes:
       split: Name of the split.
-      published: Published number of rows.
+      published: Published number of rows; 0 if it is unknown.
       num_rows: Number of good rows.
       num_bad: Number of bad rows.
       fault: Fault of the first bad row; without bad rows, the error that ended reading.

@@ -1,4 +1,4 @@
-"""GLUE and SuperGLUE as suites: their tasks, their average as in T5, and the files of their servers.
+"""GLUE, SuperGLUE and XTREME as suites: their tasks, their average, and the files of GLUE's servers.
 
 To add a suite, write one ``Suite`` and name it in ``SUITES``. Evaluation, averages, reports and submissions read it
 from there.
@@ -7,6 +7,17 @@ from there.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
+
+from t5x_like.text.benchmarks.xtreme_languages import (
+    MLQA,
+    PANX,
+    PAWSX,
+    TYDIQA,
+    UDPOS,
+    UDPOS_TEST_ONLY,
+    XNLI,
+    XQUAD,
+)
 
 Scores = Mapping[str, float | None]  # by "task/metric", times 100; None where it is not a number
 
@@ -48,6 +59,8 @@ class Suite:
       average: Metrics ("task/metric") by group. A group's score is their mean; the suite's average is the mean over
         groups. Empty if the suite has no average.
       submission: Files that the server scores; empty if there is no server.
+      definition: Words for people about the average.
+      needs_all: Leave out the average of an incomplete suite, whose tasks are also evaluated alone.
     """
 
     name: str
@@ -56,6 +69,8 @@ class Suite:
     test_only: tuple[str, ...] = ()
     average: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     submission: tuple[SubmissionFile, ...] = ()
+    definition: str = "as T5 defines it"
+    needs_all: bool = False
 
     @property
     def all_tasks(self) -> tuple[str, ...]:
@@ -67,8 +82,8 @@ class Suite:
         return self.all_tasks if split == "test" else self.tasks
 
     def has_any_score(self, scores: Scores) -> bool:
-        """Return True if any of ``scores`` is a part of the average."""
-        return any(name in scores for name in self._averaged)
+        """Return True if any of ``scores`` is a part of the average, or all parts for a suite that needs them."""
+        return (all if self.needs_all else any)(name in scores for name in self._averaged)
 
     def missing(self, scores: Scores) -> list[str]:
         """Return the metrics, "task/metric", that the average needs and ``scores`` lacks (or has as ``None``)."""
@@ -199,4 +214,44 @@ SUPER_GLUE = Suite(
     ),
 )  # fmt: skip
 
-SUITES: Mapping[str, Suite] = {suite.name: suite for suite in (GLUE, SUPER_GLUE)}
+
+def _of_languages(
+    name: str, title: str, languages: Iterable[str], metrics: tuple[str, ...], test_only: tuple[str, ...] = ()
+) -> Suite:
+    """Return a suite of one task in several languages, whose average is the mean over languages and metrics."""
+    tasks = {language: f"{name}_{language}" for language in languages}
+    return Suite(
+        name=name,
+        title=title,
+        tasks=tuple(task for language, task in tasks.items() if language not in test_only),
+        test_only=tuple(tasks[language] for language in test_only),
+        average={title: tuple(f"{task}/{metric}" for task in tasks.values() for metric in metrics)},
+        definition="the mean over its languages",
+        needs_all=True,
+    )
+
+
+# The metrics of evaluate.py of google-research/xtreme, whose score is the mean over tasks of the mean over languages.
+_QUESTIONS = ("em", "f1")
+XTREME_TASKS = (
+    _of_languages("xnli", "XNLI", XNLI, ("accuracy",)),
+    _of_languages("pawsx", "PAWS-X", PAWSX, ("accuracy",)),
+    _of_languages("udpos", "UD-POS", UDPOS, ("f1",), UDPOS_TEST_ONLY),
+    _of_languages("panx", "PAN-X", PANX, ("f1",)),
+    _of_languages("xquad", "XQuAD", XQUAD, _QUESTIONS),
+    _of_languages("mlqa", "MLQA", MLQA, _QUESTIONS),
+    _of_languages("tydiqa_goldp", "TyDiQA-GoldP", TYDIQA, _QUESTIONS),
+)
+XTREME = Suite(
+    name="xtreme",
+    title="XTREME without retrieval",
+    tasks=tuple(task for suite in XTREME_TASKS for task in suite.tasks),
+    test_only=tuple(task for suite in XTREME_TASKS for task in suite.test_only),
+    average={group: names for suite in XTREME_TASKS for group, names in suite.average.items()},
+    definition="the mean over its tasks, two of which are missing",
+    needs_all=True,
+)
+
+SUITES: Mapping[str, Suite] = {suite.name: suite for suite in (GLUE, SUPER_GLUE, XTREME, *XTREME_TASKS)}
+# Suites with a server.
+SERVED: Mapping[str, Suite] = {name: suite for name, suite in SUITES.items() if suite.submission}

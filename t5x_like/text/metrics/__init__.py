@@ -22,16 +22,18 @@ from t5x_like.text.metrics.correlation import pearson_corrcoef, spearman_corrcoe
 from t5x_like.text.metrics.generation_metrics import (
     bleu,
     edit_distance,
+    instruction_scores,
     rouge,
     rouge_mean,
     sequence_accuracy,
     token_error_rate,
 )
 from t5x_like.text.metrics.perplexity import perplexities
-from t5x_like.text.metrics.question_answering import cmrc, coqa, coqa_f1, span_squad, squad, trivia_qa
+from t5x_like.text.metrics.question_answering import cmrc, coqa, coqa_f1, mlqa, span_squad, squad, trivia_qa
 from t5x_like.text.metrics.ranking import auc, rank_classification, score_auc, sklearn_metrics_wrapper
 from t5x_like.text.metrics.speech_metrics import character_error_rate, word_error_rate
 from t5x_like.text.metrics.structured_answers import joint_goal_em, logical_form_em, relation_f1
+from t5x_like.text.metrics.text_preferences import preference_accuracy
 
 __all__ = [
     "accuracy",
@@ -48,6 +50,7 @@ __all__ = [
     "deduplicate_metric",
     "edit_distance",
     "f1_score_with_invalid",
+    "instruction_scores",
     "intervals",
     "joint_goal_em",
     "logical_form_em",
@@ -55,10 +58,12 @@ __all__ = [
     "mean_group_metric",
     "mean_multiclass_f1",
     "micro_f1_without",
+    "mlqa",
     "multirc_f1_over_all_answers",
     "over_runs",
     "pearson_corrcoef",
     "perplexities",
+    "preference_accuracy",
     "rank_classification",
     "relation_f1",
     "rouge",

@@ -140,7 +140,7 @@ def _unit_means(score: Callable[[np.ndarray], Scores], num_units: int, seed: int
     table = _table(score, range(num_units))
     if not all(_are_means(table, draw, score(draw)) for draw in (np.arange(num_units), *draws)):
         return None
-    return lambda draw: {name: float(values[draw].mean()) for name, values in table.items()}
+    return lambda draw: {name: _mean_of_known(values[draw]) for name, values in table.items()}
 
 
 def _table(score: Callable[[np.ndarray], Scores], units: Iterable[int]) -> dict[str, np.ndarray]:
@@ -152,9 +152,15 @@ def _table(score: Callable[[np.ndarray], Scores], units: Iterable[int]) -> dict[
 
 def _are_means(table: Mapping[str, np.ndarray], draw: np.ndarray, scores: Scores) -> bool:
     return table.keys() == scores.keys() and all(
-        math.isclose(float(table[name][draw].mean()), value, rel_tol=1e-9, abs_tol=1e-9)
+        math.isclose(_mean_of_known(table[name][draw]), value, rel_tol=1e-9, abs_tol=1e-9)
         for name, value in scores.items()
     )
+
+
+def _mean_of_known(values: np.ndarray) -> float:
+    """Return the mean of the units that have a score, as where groups of rows have scores of their own."""
+    known = values[~np.isnan(values)]
+    return float(known.mean()) if len(known) else math.nan
 
 
 def _bleu_resampler(targets: Sequence[Any], predictions: Sequence[str]) -> Resampled:

@@ -18,7 +18,8 @@ def chunk_f1(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> S
     """Compute precision, recall and F1 over all chunks, and the accuracy of tags.
 
     A chunk is right if its type and both ends are right. An ``I`` after nothing, or after another type, begins a chunk,
-    so BIO, IOB1 and BIOES are read alike. Undefined scores are 0.
+    so BIO, IOB1 and BIOES are read alike. Tags without a side, such as parts of speech, are chunks of equal ones, as in
+    XTREME's evaluate.py. Undefined scores are 0.
 
     Args:
       targets: Sentences as lists of tags: ``B-LOC``, ``I-LOC``, ``O``; None for words without a label, which don't
@@ -53,10 +54,17 @@ def chunk_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) 
                     f"sentence {index} has {len(truth)} tags but {len(guess)} predicted ones; give one for each word"
                 )
             truth, guess = labeled_tags(truth, guess)
-            true, predicted = (set(get_entities(list(tags))) for tags in (truth, guess))
+            true, predicted = (
+                set(get_entities([_with_side(tag) for tag in tags])) for tags in (truth, guess)
+            )
             right_tags = sum(left == right for left, right in zip(truth, guess, strict=True))
             counts.append((len(true & predicted), len(predicted), len(true), right_tags, len(truth)))
     return np.array(counts)
+
+
+def _with_side(tag: str) -> str:
+    """Put a first letter before a tag without one, which seqeval would otherwise cut from its type."""
+    return tag if "-" in tag or len(tag) < 2 else f"{tag[0]}-{tag}"
 
 
 def labeled_tags(truth: Tags, guess: Sequence[str]) -> tuple[list[str], list[str]]:

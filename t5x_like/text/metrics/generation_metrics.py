@@ -3,7 +3,8 @@
 import logging
 import re
 import statistics
-from collections.abc import Sequence
+import string
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from t5x_like.text.metrics.classification import Scores, mean_score, require_as_
 _log = logging.getLogger(__name__)
 
 _LETTER, _ROUGE_WORD = re.compile(r"[^\W_]"), re.compile("[a-z0-9]")
+_DROP_PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ROUGE = ("rouge1", "rouge2", "rougeLsum")
 
 
@@ -94,6 +96,35 @@ def rouge(
     finally:
         np.random.set_state(state)
     return {name: 100.0 * float(result[name].mid.fmeasure) for name in score_keys}
+
+
+def instruction_scores(targets: Sequence[Mapping[str, Any]], predictions: Sequence[str]) -> Scores:
+    """Compute Super-NaturalInstructions' ROUGE-L and exact match, and ROUGE-L in each category of tasks.
+
+    The best of a row's outputs counts. ROUGE-L has stems of words. Exact match ignores case, punctuation and repeated
+    spaces (Wang et al. 2022, section 5, https://arxiv.org/abs/2204.07705; compute_metrics.py of Tk-Instruct).
+
+    Args:
+      targets: Rows ``{"outputs": […], "category": …}``.
+      predictions: Generated texts.
+    """
+    outputs = [list(target["outputs"]) for target in targets]
+    rows = _rouge_rows(outputs, predictions, ("rougeL",), {"use_stemmer": True})
+    shares = [100.0 * float(row["rougeL"].fmeasure) for row in rows]
+    equal = [
+        _bare_words(guess) in map(_bare_words, texts)
+        for texts, guess in zip(outputs, predictions, strict=True)
+    ]
+    by_category: dict[str, list[float]] = {}
+    for target, share in zip(targets, shares, strict=True):
+        name = "_".join(target["category"].lower().split())
+        by_category.setdefault(f"rougeL_for_{name}", []).append(share)
+    means = {name: float(np.mean(each)) for name, each in sorted(by_category.items())}
+    return {"rougeL": float(np.mean(shares)), "exact_match": mean_score(equal), **means}
+
+
+def _bare_words(text: str) -> str:
+    return " ".join(text.lower().translate(_DROP_PUNCTUATION).split())
 
 
 def _rouge_rows(

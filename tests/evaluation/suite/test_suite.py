@@ -289,7 +289,7 @@ def test_a_run_of_ours_is_evaluated_at_its_newest_step(t5, data, tmp_path):
         ({"tasks": ("glue_stsb_v002",)}, "STS-B"),  # its files are not there
         ({"split": "dev"}, "no split 'dev'; there are train, validation, test"),
         ({"batch_size": 3}, "3 rows can't be shared out evenly"),
-        ({"method": "guess"}, "method needs 'generate', 'rank', 'head' or .*, got 'guess'"),
+        ({"method": "guess"}, "method needs 'generate', 'rank', 'head', .*, got 'guess'"),
         ({"num_beams": 0}, "num_beams is 0; give at least 1"),
         ({"num_shots": -1}, "num_shots is -1; give 0 or more"),
         ({"on_bad_row": "error"}, "on_bad_row needs 'fail' or 'skip' or None, got 'error'"),

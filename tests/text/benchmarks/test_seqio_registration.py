@@ -102,7 +102,11 @@ EACH_BENCHMARK = {
     name
     for name in catalogue.benchmarks()
     if not name.startswith(("decanlp_", "flan_", "mrqa_", "super_glue_wsc_", "xnli_"))
-} | {"decanlp_woz", "flan_anli_r1", "mrqa_squad", "super_glue_wsc_v102_simple_train", "xnli_en"}
+    and not name.startswith(("mlqa_", "panx_", "pawsx_", "tydiqa_", "udpos_", "xquad_"))
+} | {
+    *("decanlp_woz", "flan_anli_r1", "mrqa_squad", "super_glue_wsc_v102_simple_train", "xnli_en", "mlqa_de"),
+    *("panx_en", "pawsx_en", "tydiqa_goldp_en", "udpos_en", "xquad_en"),
+}
 
 
 @pytest.mark.parametrize("name", slow_except(sorted(catalogue.benchmarks()), EACH_BENCHMARK))

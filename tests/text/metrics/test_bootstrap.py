@@ -1,4 +1,6 @@
 import time
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import pytest
@@ -100,3 +102,22 @@ def test_intervals_of_chunks_are_those_of_the_metric_on_each_draw() -> None:
     assert counted == scored
     assert counted["f1"] is not None
     assert counted["f1"].low < counted["f1"].high
+
+
+def test_scores_of_groups_of_rows_are_means_of_those_that_are_drawn() -> None:
+    groups = [["all", ("first", "second")[row % 3 > 0]] for row in range(2000)]
+    differences = [float(row % 5 - 1) for row in range(2000)]
+    start = time.monotonic()
+    fast = intervals(metrics.preference_accuracy, groups, differences, resamples=1000)
+    assert time.monotonic() - start < 5
+    assert {name: interval and interval.low < 70 < interval.high for name, interval in fast.items()} == (
+        dict.fromkeys(("accuracy", "all_accuracy", "first_accuracy", "second_accuracy"), True)
+    )
+
+    def not_recognized(targets: Sequence[Any], predictions: Sequence[Any]) -> dict[str, Any]:
+        scores = metrics.preference_accuracy(targets, predictions)
+        return scores | {"accuracy": scores["accuracy"] + (len(targets) == 1)}
+
+    slow = intervals(not_recognized, groups, differences, resamples=20)
+    fast = intervals(metrics.preference_accuracy, groups, differences, resamples=20)
+    assert slow == {name: pytest.approx(interval) for name, interval in fast.items()}
