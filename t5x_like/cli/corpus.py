@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
+from t5x_like.cli import corpus_thresholds
 from t5x_like.cli.arguments import (
     CORPUS,
     add_gin_arguments,
@@ -58,7 +59,9 @@ _EXPLAIN_RECIPE = "gin/corpora/c4_en.gin"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the flags of ``t5x-like corpus``."""
-    verbs = parser.add_subparsers(dest="what", required=True, metavar="build|explain|evaluation_texts|report")
+    verbs = parser.add_subparsers(
+        dest="what", required=True, metavar="build|explain|evaluation_texts|report|thresholds"
+    )
 
     def add_verb(name: str, line: str, description: str | None = None) -> argparse.ArgumentParser:
         return verbs.add_parser(
@@ -78,6 +81,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     report = add_verb("report", "one HTML page: what was kept and dropped, and why")
     report.add_argument("corpus", metavar="DIR", help="folder of a finished corpus")
     report.add_argument("--output", metavar="FILE", help="the page to write (DIR/report.html)")
+    thresholds = add_verb("thresholds", "choose a threshold for a model's ratings", corpus_thresholds.HELP)
+    corpus_thresholds.add_arguments(thresholds)
 
 
 def _add_build(build: argparse.ArgumentParser) -> None:
@@ -141,6 +146,7 @@ def run(arguments: argparse.Namespace) -> None:
         "explain": _explain,
         "evaluation_texts": _write_evaluation_texts,
         "report": _report,
+        "thresholds": corpus_thresholds.run,
     }
     verbs[arguments.what](arguments)
 

@@ -12,6 +12,7 @@ from t5x_like.evaluation.text_model import TextModel
 from t5x_like.inference.generator import GenerationConfig
 from t5x_like.model.model_traits import traits_of
 from t5x_like.pretrained.checkpoint import Checkpoint
+from t5x_like.pretrained.output_scale import scale_of_run
 from t5x_like.text.heads import (
     HeadFormat,
     MultiLabelClassification,
@@ -138,7 +139,15 @@ def _head_format(opened: Checkpoint, num_texts: int) -> HeadFormat:
     if problem == "multi_label":
         return MultiLabelClassification(texts=texts, label=_NO_COLUMN, classes=_classes(opened))
     if problem == "regression" or (problem is None and config.num_labels == 1):
-        return Regression(texts=texts, label=_NO_COLUMN, lowest=-math.inf, highest=math.inf)
+        scale = scale_of_run(opened.directory)
+        return Regression(
+            texts=texts,
+            label=_NO_COLUMN,
+            lowest=-math.inf,
+            highest=math.inf,
+            mean=scale.mean,
+            deviation=scale.deviation,
+        )
     return SequenceClassification(texts=texts, label=_NO_COLUMN, classes=_classes(opened))
 
 

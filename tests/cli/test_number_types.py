@@ -11,6 +11,7 @@ from t5x_like.cli.main import VERBS, main, parser_of
 # Flags whose value may be 0: steps, seeds, ports, and numbers of things that there need not be.
 MAY_BE_ZERO = {
     "--index",
+    "--at_least",
     *("--step", "--step_a", "--step_b", "--from_step", "--seed", "--shot_seed", "--port", "--num_sentinels"),
     *("--num_shots", "--resamples", "--max_waiting", "--subsample", "--power"),
     *("--passage_length", "--passage_overlap"),

@@ -67,7 +67,7 @@ def read_group(reference, group, like):
     """A group of arrays of the file as our parameters' tree."""
     expected = {
         name.removeprefix(f"{group}/"): reference[name]
-        for name in reference.files
+        for name in reference
         if name.startswith(f"{group}/")
     }
     source = source_of(expected, group)

@@ -32,7 +32,7 @@ CONFIG = T5Config(
 def weights(golden: Path) -> dict[str, np.ndarray]:
     """A small T5 that T5X initialised, by its own names."""
     arrays = read_arrays(golden / "training" / "t5x_small.npz")
-    return {name.removeprefix("init/"): arrays[name] for name in arrays.files if name.startswith("init/")}
+    return {name.removeprefix("init/"): arrays[name] for name in arrays if name.startswith("init/")}
 
 
 def scanned(weights: dict[str, np.ndarray], scope: Callable[[str], str]) -> dict[str, np.ndarray]:

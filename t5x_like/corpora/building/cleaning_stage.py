@@ -7,16 +7,18 @@ version of the page is known.
 import hashlib
 import time
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 
 from t5x_like.corpora.building.blocks import BlockWriter
 from t5x_like.corpora.building.build_plan import BuildPlan
 from t5x_like.corpora.building.input_files import InputBatch
 from t5x_like.corpora.building.intermediate_pages import PageVersion, pack_versions
-from t5x_like.corpora.building.tally import SAMPLE_CHARS, Tally, apply_rules
+from t5x_like.corpora.building.tally import SAMPLE_CHARS, RuleOutcome, Tally, apply_rules, page_blocks
 from t5x_like.corpora.duplicates.duplicate_rule import PagePosition
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.pages.page_reader import read_pages
 from t5x_like.corpora.pages.reading_log import ReadLog
+from t5x_like.corpora.rules.rule import PageRule
 from t5x_like.corpora.rules.url_lists import normalize_url, url_digest
 from t5x_like.io.worker_pool import report
 
@@ -50,11 +52,18 @@ def clean(plan: BuildPlan, number: int, batch: InputBatch) -> dict[str, object]:
             pages = read_pages(
                 file.path, plan.recipe.reading, log, address=file.address, on_read=reporter.on_read
             )
-            for record, read in enumerate(pages):
+            record = 0
+            for block in page_blocks(cleaner.rules, pages, lambda read: read.page.text):
                 try:
-                    cleaner.take(source, record, read.page)
+                    cleaner.take(source, record, [read.page for read in block])
                 except ValueError as error:
-                    raise ValueError(f"{file.path}, page {record}: {error}") from error
+                    numbers = (
+                        f"page {record}"
+                        if len(block) == 1
+                        else f"pages {record} to {record + len(block) - 1}"
+                    )
+                    raise ValueError(f"{file.path}, {numbers}: {error}") from error
+                record += len(block)
                 if cleaner.waiting_chars >= _BUFFER_CHARS:
                     cleaner.flush(writer)
             reporter.end_file(file.size)
@@ -99,30 +108,41 @@ class _Cleaner:
         self._buffers: defaultdict[int, list[PageVersion]] = defaultdict(list)
         self.waiting_chars = 0
 
-    def take(self, source: int, record: int, page: Page) -> None:
-        """Apply the rules to a page and buffer the result for its partition.
+    @property
+    def rules(self) -> tuple[tuple[int, PageRule], ...]:
+        """All rules that the stage applies, with the indices of their steps."""
+        return self._before + self._after
+
+    def take(self, source: int, first: int, pages: Sequence[Page]) -> None:
+        """Apply the rules to pages and buffer the results for their partitions.
 
         Args:
-          source: Index of the page's file among all input files.
-          record: Number of the page in the file.
-          page: The page.
+          source: Index of the pages' file among all input files.
+          first: Number of the first page in the file.
+          pages: Pages that follow each other.
         """
-        self._pages += 1
-        self._chars += len(page.text)
-        self._lengths[len(page.text).bit_length()] += 1
-        digest = url_digest(normalize_url(page.url))
-        outcome = apply_rules(self._before, page)
-        self._tally.see(outcome.seen)
-        self._tally.count(self._numbers, outcome.dropped)
-        if outcome.dropped is not None:
-            self._tally.sample(outcome.dropped, digest, page.url, outcome.page.text)
-            return
+        remaining: list[tuple[PagePosition, Page, RuleOutcome]] = []
+        for index, (page, outcome) in enumerate(zip(pages, apply_rules(self._before, pages), strict=True)):
+            self._pages += 1
+            self._chars += len(page.text)
+            self._lengths[len(page.text).bit_length()] += 1
+            digest = url_digest(normalize_url(page.url))
+            self._tally.see(outcome.seen)
+            self._tally.count(self._numbers, outcome.dropped)
+            if outcome.dropped is not None:
+                self._tally.sample(outcome.dropped, digest, page.url, outcome.page.text)
+            else:
+                remaining.append((PagePosition(digest, source, first + index), page, outcome))
+        outcomes = apply_rules(self._after, [outcome.page for _, _, outcome in remaining])
+        for (position, page, _), outcome in zip(remaining, outcomes, strict=True):
+            self._keep(position, page, outcome)
+
+    def _keep(self, position: PagePosition, page: Page, outcome: RuleOutcome) -> None:
         text_digest = hashlib.md5(page.text.encode("utf-8", "surrogatepass"), usedforsecurity=False).digest()
-        outcome = apply_rules(self._after, outcome.page)
         # Of versions that are dropped the next stage samples some: which ones depends on all files.
         text = outcome.page.text if outcome.dropped is None else outcome.page.text[:SAMPLE_CHARS]
-        version = PageVersion.of(PagePosition(digest, source, record), text_digest, outcome, text)
-        self._buffers[self._plan.partition_of(digest)].append(version)
+        version = PageVersion.of(position, text_digest, outcome, text)
+        self._buffers[self._plan.partition_of(position.url_digest)].append(version)
         self.waiting_chars += len(text) + 200  # also counts the memory of tombstones
 
     def flush(self, writer: BlockWriter) -> None:

@@ -22,7 +22,7 @@ from t5x_like.corpora.building.intermediate_pages import (
     write_remaining_pages,
 )
 from t5x_like.corpora.building.recipe import UniqueUrls
-from t5x_like.corpora.building.tally import RuleOutcome, Tally, apply_rules, rule_failed
+from t5x_like.corpora.building.tally import RuleOutcome, Tally, apply_rules, page_blocks, rule_failed
 from t5x_like.corpora.duplicates.duplicate_rule import KEY, DuplicateRule
 
 
@@ -70,19 +70,22 @@ def remaining_pages(plan: BuildPlan, partition: int, step: int, tally: Tally) ->
     last = earlier[-1]
     rules = plan.recipe.page_rules(last + 1, step)
     numbers = [last, *(step_index for step_index, _ in rules)]
-    for remaining, removed in _after_removal(plan, partition, last, tally):
-        tally.see(removed.seen)
-        outcome = removed
-        if removed.dropped is None:
-            outcome = apply_rules(rules, removed.page)
-            tally.see(outcome.seen)
-        tally.count(numbers, outcome.dropped)
-        if outcome.dropped is None:
-            yield RemainingPage(remaining.position, outcome.page)
-        else:
-            tally.sample(
-                outcome.dropped, remaining.position.url_digest, remaining.page.url, outcome.page.text
-            )
+    pages = _after_removal(plan, partition, last, tally)
+    for block in page_blocks(rules, pages, lambda item: item[0].page.text):
+        kept = [removed.page for _, removed in block if removed.dropped is None]
+        outcomes = iter(apply_rules(rules, kept))
+        for remaining, removed in block:
+            tally.see(removed.seen)
+            outcome = removed
+            if removed.dropped is None:
+                outcome = next(outcomes)
+                tally.see(outcome.seen)
+            tally.count(numbers, outcome.dropped)
+            if outcome.dropped is None:
+                yield RemainingPage(remaining.position, outcome.page)
+            else:
+                digest = remaining.position.url_digest
+                tally.sample(outcome.dropped, digest, remaining.page.url, outcome.page.text)
 
 
 def _after_removal(

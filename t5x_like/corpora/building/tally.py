@@ -2,16 +2,19 @@
 
 import heapq
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 from t5x_like.corpora.pages.crawled_page import Page
-from t5x_like.corpora.rules.rule import Dropped, PageRule
+from t5x_like.corpora.rules.rule import BatchRule, Dropped, PageRule
 
 SAMPLES = 5  # pages of each outcome
 SAMPLE_CHARS = 1000
 REPEATED = 100  # texts of each task that were removed most often
 KEPT = "kept"
+_PAGES_AT_ONCE = 512  # for rules that look at many
+_CHARS_AT_ONCE = 8 * 10**6
+_Item = TypeVar("_Item")
 
 
 class RuleOutcome(NamedTuple):
@@ -41,27 +44,63 @@ class RuleOutcome(NamedTuple):
         return RuleOutcome(result, None, seen)
 
 
-def apply_rules(rules: Sequence[tuple[int, PageRule]], page: Page) -> RuleOutcome:
-    """Apply rules to a page, up to the first that drops it.
+def apply_rules(rules: Sequence[tuple[int, PageRule]], pages: Sequence[Page]) -> list[RuleOutcome]:
+    """Apply rules to pages, to each up to the first that drops it.
 
     Args:
       rules: Rules with the indices of their steps.
-      page: The page.
+      pages: The pages.
 
     Raises:
       ValueError: A rule failed; the message names the rule and the page.
     """
-    outcome = RuleOutcome(page)
+    outcomes = [RuleOutcome(page) for page in pages]
     for step, rule in rules:
-        counts: Counter[str] = Counter()
-        try:
-            result = rule.apply(outcome.page, counts)
-        except Exception as error:
-            raise rule_failed(rule.NAME, outcome.page, error) from error
-        outcome = outcome.followed_by(step, result, counts)
-        if outcome.dropped is not None:
-            break
-    return outcome
+        rest = [index for index, outcome in enumerate(outcomes) if outcome.dropped is None]
+        counts: list[Counter[str]] = [Counter() for _ in rest]
+        results = _results(rule, [outcomes[index].page for index in rest], counts)
+        for index, result, seen in zip(rest, results, counts, strict=True):
+            outcomes[index] = outcomes[index].followed_by(step, result, seen)
+    return outcomes
+
+
+def _results(
+    rule: PageRule, pages: Sequence[Page], counts: Sequence[Counter[str]]
+) -> Iterable[Page | Dropped]:
+    if not pages:
+        return
+    page = pages[0]
+    try:
+        if isinstance(rule, BatchRule):
+            yield from rule.apply_batch(pages, counts)
+            return
+        for page, seen in zip(pages, counts, strict=True):
+            yield rule.apply(page, seen)
+    except Exception as error:
+        raise rule_failed(rule.NAME, page, error) from error
+
+
+def page_blocks(
+    rules: Sequence[tuple[int, PageRule]], items: Iterable[_Item], text_of: Callable[[_Item], str]
+) -> Iterator[list[_Item]]:
+    """Yield pages one by one, or many at once if a rule is a ``BatchRule``.
+
+    Args:
+      rules: Rules with the indices of their steps.
+      items: Pages, or values that have one.
+      text_of: Text of an item; it bounds the memory of a block.
+    """
+    most = _PAGES_AT_ONCE if any(isinstance(rule, BatchRule) for _, rule in rules) else 1
+    block: list[_Item] = []
+    chars = 0
+    for item in items:
+        block.append(item)
+        chars += len(text_of(item))
+        if len(block) >= most or chars >= _CHARS_AT_ONCE:
+            yield block
+            block, chars = [], 0
+    if block:
+        yield block
 
 
 def rule_failed(name: str, page: Page, error: Exception) -> ValueError:

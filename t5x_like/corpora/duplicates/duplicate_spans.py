@@ -13,6 +13,7 @@ from t5x_like.corpora.duplicates.duplicate_rule import PagePosition, digest, mak
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.sentences import has_sentences, split_sentences
+from t5x_like.corpora.rules.word_tokens import ASCII_MARKS, CONTROLS, OTHER_MARKS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -110,11 +111,7 @@ def _ends(text: str) -> list[int]:
 _OTHER_MARK = "[\u3002\uff01\uff1f\uff61\u0964\u0965\u06d4\u061f\u0589\u1362\u1367\u104b\u17d4]"
 _OTHER_SENTENCE = re.compile(rf"(?s:.+?{_OTHER_MARK}+[\"')\]\u2019\u201d\u300d\u300f\uff09\u3011]*|.+)")
 
-# As in the normalizers of CCNet (Wenzek et al. 2020, https://aclanthology.org/2020.lrec-1.494) and datatrove.
-_ASCII_MARKS = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
-_OTHER_MARKS = "«´»–—’“”„…∶━►、。〈〉《》「」【】！％（），．：；？～"
-_CONTROLS = "".join(map(chr, [*range(32), *range(127, 160)]))
-_TO_SPACES = str.maketrans(dict.fromkeys(_ASCII_MARKS + _OTHER_MARKS + _CONTROLS, " "))
+_TO_SPACES = str.maketrans(dict.fromkeys(ASCII_MARKS + OTHER_MARKS + CONTROLS, " "))
 
 _NUMBER = re.compile(r"\d+(?:[.,\u066b\u060c\u2396-\u2398]\d+)?")
 _NO_ASCII_WORD = re.compile(r"[^a-z0-9]+")

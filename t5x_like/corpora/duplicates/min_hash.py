@@ -7,7 +7,7 @@ constants and md5. Signatures are therefore the same on every machine and with e
 import functools
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -23,13 +23,24 @@ def shingles(text: str, ngram: int) -> np.ndarray:
       ngram: Words in an n-gram.
     """
     words = _WORD.findall(text.lower())
-    hashes = np.fromiter(map(_word_hash, words), np.uint64, len(words))
     if not words:
-        return hashes
+        return np.zeros(0, np.uint64)
     size = min(ngram, len(words))
-    count = len(words) - size + 1
-    mixed = np.full(count, size, np.uint64)
-    for offset in range(size):
+    return ngram_hashes(words, size, start=size)
+
+
+def ngram_hashes(words: Sequence[str], ngram: int, start: int) -> np.ndarray:
+    """Return uint64 [number of words + 1 - ``ngram``]: a hash of each n-gram, none for fewer words.
+
+    Args:
+      words: Words of a text.
+      ngram: Words in an n-gram.
+      start: Value that is mixed in first; two of them give independent hashes.
+    """
+    hashes = np.fromiter(map(_word_hash, words), np.uint64, len(words))
+    count = max(len(words) - ngram + 1, 0)
+    mixed = np.full(count, start, np.uint64)
+    for offset in range(ngram if count else 0):
         mixed = _mix(mixed + hashes[offset : offset + count])
     return mixed
 

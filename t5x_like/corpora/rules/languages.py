@@ -70,6 +70,10 @@ class Languages:
         counts[f"filtered:ignored_language-{language}"] += 1
         return Dropped("filtered:ignored_language")
 
+    def fingerprint(self) -> str:
+        """Return a hash of the identifier's own model file, or nothing."""
+        return self.identifier.fingerprint() if isinstance(self.identifier, FastText) else ""
+
     def _doubt(self, predictions: list[LanguagePrediction] | None) -> str | None:
         if predictions is None:
             return self.identifier.EMPTY_REASON

@@ -10,6 +10,7 @@ _LETTER = re.compile(r"[^\W\d_]")
 _PARAGRAPH_BREAK = re.compile(r"\n[^\S\n]*\n")
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
+END_MARKS = (".", "!", "?", '"', "”", "。", "！", "？")
 BULLETS = ("•", "‣", "▪", "◦", "●", "○", "-", "*")
 
 
@@ -22,7 +23,7 @@ class WordStatistics(NamedTuple):
       hashes_per_word: Number of ``#`` divided by the number of words.
       ellipses_per_word: Number of ellipses divided by the number of words.
       alphabetic_fraction: Fraction of words that have a letter.
-      num_stop_words: Number of the eight ``STOP_WORDS`` that occur, in any case.
+      num_stop_words: Number of stop words that occur, each counted once.
     """
 
     num_words: int
@@ -69,8 +70,13 @@ class RepetitionStatistics(NamedTuple):
     duplicate_n_grams: tuple[float, ...]
 
 
-def word_statistics(text: str) -> WordStatistics:
-    """Count words, symbols and stop words."""
+def word_statistics(text: str, stop_words: Sequence[str] = STOP_WORDS) -> WordStatistics:
+    """Count words, symbols and stop words.
+
+    Args:
+      text: The text.
+      stop_words: Words in lower case.
+    """
     words = text.split()
     count = len(words)
     if not count:
@@ -82,13 +88,11 @@ def word_statistics(text: str) -> WordStatistics:
         hashes_per_word=text.count("#") / count,
         ellipses_per_word=(text.count("...") + text.count("…")) / count,
         alphabetic_fraction=alphabetic / count,
-        num_stop_words=len(set(text.lower().split()).intersection(STOP_WORDS)),
+        num_stop_words=len(set(text.lower().split()).intersection(stop_words)),
     )
 
 
-def line_statistics(
-    text: str, *, short: int = 30, end_marks: tuple[str, ...] = (".", "!", "?", '"', "”", "。", "！", "？")
-) -> LineStatistics:
+def line_statistics(text: str, *, short: int = 30, end_marks: tuple[str, ...] = END_MARKS) -> LineStatistics:
     """Count kinds of lines.
 
     Args:

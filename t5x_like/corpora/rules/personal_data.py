@@ -58,6 +58,10 @@ class MaskPersonalData:
       email: Mask of e-mail addresses; None leaves them.
       phone: Mask of telephone numbers; None leaves them.
       ip: Mask of IP addresses; None leaves them.
+      max_masks: Most masks on a page; pages with more are dropped, in Dolma those with more than five. None keeps all.
+
+    Raises:
+      ValueError: ``max_masks`` is negative.
     """
 
     NAME: ClassVar[str] = "personal-data"
@@ -66,10 +70,22 @@ class MaskPersonalData:
     email: str | None = "|||EMAIL_ADDRESS|||"
     phone: str | None = "|||PHONE_NUMBER|||"
     ip: str | None = "|||IP_ADDRESS|||"
+    max_masks: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.max_masks is not None and self.max_masks < 0:
+            raise ValueError(
+                f"MaskPersonalData.max_masks is {self.max_masks}; give 0 or more, or None to keep all pages"
+            )
 
     def apply(self, page: Page, counts: Counter[str]) -> Page | Dropped:
-        """Return the masked page; ``counts`` gets ``masked:email``, ``masked:ip``, ``masked:phone``."""
-        text = page.text
+        """Return the masked page, or ``filtered:personal_data``.
+
+        Args:
+          page: The page.
+          counts: Receives ``masked:email``, ``masked:ip`` and ``masked:phone``, also of pages that are dropped.
+        """
+        text, total = page.text, 0
         for kind, mask, find in (
             ("email", self.email, find_emails),
             ("ip", self.ip, find_ips),
@@ -79,6 +95,9 @@ class MaskPersonalData:
                 text, num_masked = _mask(text, find, mask)
                 if num_masked:
                     counts[f"masked:{kind}"] += num_masked
+                    total += num_masked
+        if self.max_masks is not None and total > self.max_masks:
+            return Dropped("filtered:personal_data")
         return page if text == page.text else page._replace(text=text)
 
 

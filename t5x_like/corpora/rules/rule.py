@@ -1,7 +1,8 @@
 """Protocols of rules for single pages and of language identifiers."""
 
 from collections import Counter
-from typing import ClassVar, NamedTuple, Protocol
+from collections.abc import Sequence
+from typing import ClassVar, NamedTuple, Protocol, runtime_checkable
 
 from t5x_like.corpora.pages.crawled_page import Page
 
@@ -35,6 +36,20 @@ class PageRule(Protocol):
           counts: Receives counts inside the page, such as the decision about each line; the caller counts the page
             itself. A name that begins with a hyphen continues ``NAME``: ``-en:passed`` of ``badwords-filter`` is
             ``badwords-filter-en:passed``.
+        """
+        ...
+
+
+@runtime_checkable
+class BatchRule(PageRule, Protocol):
+    """A rule that is faster for many pages at once, such as a model on an accelerator."""
+
+    def apply_batch(self, pages: Sequence[Page], counts: Sequence[Counter[str]]) -> list[Page | Dropped]:
+        """Return for each page what ``apply`` returns.
+
+        Args:
+          pages: Pages, of one file or of one partition.
+          counts: Receive the counts inside of each page.
         """
         ...
 

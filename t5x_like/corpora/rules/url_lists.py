@@ -56,7 +56,7 @@ class Domains:
         """Return the page, ``filtered:bad_domain`` or ``filtered:bad_subdomain`` (TensorFlow Datasets, c4_utils.py)."""
         domains = _domains(one_or_several(self.lists))
         host = host_from_url(page.url)
-        for domain in _parents(host):
+        for domain in parent_domains(host):
             if domain in domains:
                 allowed = domains[domain]
                 if allowed is None or host[: -len(domain)].rstrip(".") in allowed:
@@ -108,7 +108,7 @@ def host_from_url(url: str) -> str:
     return match[1].lower().strip(".").removeprefix("www.") if match else ""
 
 
-def _parents(host: str) -> Iterator[str]:
+def parent_domains(host: str) -> Iterator[str]:
     """Yield ``a.b.org``, ``b.org``, ``org``; a host has at most 127 parts (RFC 1035)."""
     parts = host.split(".")[-127:]
     for start in range(len(parts)):

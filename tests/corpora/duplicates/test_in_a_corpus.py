@@ -6,6 +6,7 @@ from benchmarks.references.corpora import texts
 from t5x_like.corpora.building.recipe import CorpusRecipe
 from t5x_like.corpora.duplicates.duplicate_lines import DuplicateLines
 from t5x_like.corpora.duplicates.duplicate_spans import DuplicateSpans
+from t5x_like.corpora.duplicates.duplicate_substrings import DuplicateSubstrings
 from t5x_like.corpora.duplicates.near_duplicates import NearDuplicates
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.gin_config.configuration import load
@@ -33,6 +34,7 @@ def _pages(number):
     [
         DuplicateLines(min_sentences=0),
         DuplicateSpans(num_sentences=2, min_sentences=1),
+        DuplicateSubstrings(num_tokens=8, min_characters=1),
         NearDuplicates(ngram=2, rows=4),
     ],
 )

@@ -10,6 +10,7 @@ from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.cleaning import C4Cleaning
 from t5x_like.corpora.rules.sentences import count_sentences, has_sentences
 from t5x_like.corpora.rules.url_lists import normalize_url
+from t5x_like.corpora.rules.word_tokens import split_tokens
 
 UNITS = [
     *(
@@ -82,7 +83,14 @@ def seconds_for(work: Callable[[str], object], text: str) -> float:
 
 
 @pytest.mark.parametrize(
-    "work", [clean, count_sentences, pytest.param(has_many_sentences, marks=pytest.mark.slow), normalize_url]
+    "work",
+    [
+        clean,
+        count_sentences,
+        pytest.param(has_many_sentences, marks=pytest.mark.slow),
+        normalize_url,
+        split_tokens,
+    ],
 )
 def test_no_text_takes_time_that_grows_with_its_square(work: Callable[[str], object]):
     for unit in UNITS:
