@@ -77,9 +77,7 @@ def test_an_export_may_be_in_half_precision(
 
 def test_a_t5x_checkpoint_becomes_a_run(golden: Path, tmp_path: Path) -> None:
     arrays = read_arrays(golden / "training" / "t5x_small.npz")
-    reference = {
-        name.removeprefix("init/"): arrays[name] for name in arrays if name.startswith("init/")
-    }
+    reference = {name.removeprefix("init/"): arrays[name] for name in arrays if name.startswith("init/")}
     tree = {"version": 3, "optimizer": {"target": traverse_util.unflatten_dict(reference, sep="/")}}
     folder, run, back = tmp_path / "checkpoint_100", tmp_path / "run", tmp_path / "back"
     folder.mkdir()

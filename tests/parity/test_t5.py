@@ -41,9 +41,7 @@ def test_a_padded_batch_generates_as_its_rows_alone(golden):
 
 def test_t5x_names_cover_every_weight_once(golden):
     reference = read_arrays(golden / "training" / "t5x_small.npz")
-    expected = {
-        name.removeprefix("init/"): reference[name] for name in reference if name.startswith("init/")
-    }
+    expected = {name.removeprefix("init/"): reference[name] for name in reference if name.startswith("init/")}
     from tests.parity.test_training_t5x import MODEL
 
     table = t5x_weights(MODEL)

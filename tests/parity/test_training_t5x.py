@@ -66,9 +66,7 @@ def differentiate(plan):
 def read_group(reference, group, like):
     """A group of arrays of the file as our parameters' tree."""
     expected = {
-        name.removeprefix(f"{group}/"): reference[name]
-        for name in reference
-        if name.startswith(f"{group}/")
+        name.removeprefix(f"{group}/"): reference[name] for name in reference if name.startswith(f"{group}/")
     }
     source = source_of(expected, group)
     return read_weights(
