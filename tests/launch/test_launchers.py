@@ -280,11 +280,11 @@ def test_skypilot_numbers_its_nodes(launch, tmp_path):
     task = yaml.safe_load((LAUNCH / "skypilot/train.yaml").read_text(encoding="utf-8"))
     (tmp_path / "t5x-like").symlink_to(tmp_path / ".venv")
     nodes = {"SKYPILOT_NODE_IPS": "10.0.0.7\n10.0.0.8", "SKYPILOT_NUM_NODES": "2", "SKYPILOT_NODE_RANK": "1"}
-    given = {"RECIPE": "recipe.gin", "MODEL_DIR": "s3://bucket/run", "FLAGS": "--set BATCH_SIZE=64"}
+    variables = {"RECIPE": "recipe.gin", "MODEL_DIR": "s3://bucket/run", "FLAGS": "--set BATCH_SIZE=64"}
     assert {name for name, value in task["envs"].items() if value is None} == {"RECIPE", "MODEL_DIR"}
     run = subprocess.run(
         ["bash", "-c", task["run"]],
-        env=os.environ | {"HOME": str(tmp_path)} | task["envs"] | given | nodes,
+        env=os.environ | {"HOME": str(tmp_path)} | task["envs"] | variables | nodes,
         cwd=tmp_path,
         capture_output=True,
         text=True,
