@@ -95,8 +95,8 @@ def _text_of(compiled: Any, topology: Topology) -> str:
         if "RET_CHECK" not in str(error):
             raise
         raise ValueError(
-            f"JAX {jax.__version__} can't read the program that libtpu compiled for {topology.text}, so this libtpu belongs "
-            "to another JAX; pip install 't5x-like[plan]' brings the right one"
+            f"JAX {jax.__version__} can't read the program that libtpu compiled for {topology.text}: this libtpu "
+            "belongs to another JAX; pip install 't5x-like[plan]' brings the right one"
         ) from None
 
 
