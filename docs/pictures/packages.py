@@ -34,6 +34,7 @@ WORDS = {
     "io": "files, buckets, workers",
     "config_class": "configurations that refuse wrong types",
     "configuration_names": "what files may name",
+    "deprecated_names": "earlier public names",
     "credentials": "no passwords",
     "index_checks": "ids and labels in range",
     "message_sentences": "sentences of messages",
