@@ -163,15 +163,11 @@ _OTHER_FAMILIES = {
 
 
 def _weak_scaling() -> dict[str, Program]:
-    """Return T5 1.1 XL on 8 to 4,096 chips, each with 16 rows: split over half of the chips, at most over 32, or all.
+    """Return T5 1.1 XL on 8 to 512 chips, each with 16 rows: split over half of the chips, at most over 32, or all."""
 
-    Beyond 512 chips they are slices of 512, which the data center's network joins.
-    """
-
-    def program(shape: str, chips: int, fsdp: int, num_slices: int = 1) -> Program:
+    def program(shape: str, chips: int, fsdp: int) -> Program:
         settings = (f"BATCH_SIZE={16 * chips}", "REMAT=full")
-        slices = "" if num_slices == 1 else f"{num_slices}x"
-        return _t5("xl", f"{slices}v5p:{shape}", f"data={chips // fsdp},fsdp={fsdp}", *settings)
+        return _t5("xl", f"v5p:{shape}", f"data={chips // fsdp},fsdp={fsdp}", *settings)
 
     slices = ("2x2x2", "2x2x4", "2x4x4", "4x4x4", "4x4x8", "4x8x8", "8x8x8")
     sizes = dict(zip(slices, (8, 16, 32, 64, 128, 256, 512), strict=True))
@@ -179,14 +175,22 @@ def _weak_scaling() -> dict[str, Program]:
         f"T5 1.1 XL, {chips} chips": program(shape, chips, min(chips // 2, 32))
         for shape, chips in sizes.items()
     }
-    for num_slices in (2, 4, 8):
-        chips = 512 * num_slices
-        halves[f"T5 1.1 XL, {chips} chips"] = program("8x8x8", chips, 32, num_slices)
     return halves | {
         f"T5 1.1 XL, {chips} chips, over all": program(shape, chips, chips)
         for shape, chips in sizes.items()
         if chips <= 64
     }
+
+
+def _slice_scaling() -> dict[str, Program]:
+    """Return T5 1.1 XL on 1 to 8 slices of 512 chips, each chip with 16 rows."""
+    programs = {}
+    for num_slices in (1, 2, 4, 8):
+        chips = 512 * num_slices
+        topology = f"{num_slices}xv5p:8x8x8" if num_slices > 1 else "v5p:8x8x8"
+        settings = (f"BATCH_SIZE={16 * chips}", "REMAT=full")
+        programs[f"T5 1.1 XL, {chips} chips"] = _t5("xl", topology, f"data={chips // 32},fsdp=32", *settings)
+    return programs
 
 
 def _gpu_scaling() -> dict[str, Program]:
@@ -267,6 +271,7 @@ PROGRAM_SETS = {
     "expert_plans": _experts(),
     "family_plans": {**_OTHER_FAMILIES, **_sizes()},
     "gpu_scaling": _gpu_scaling(),
+    "slice_scaling": _slice_scaling(),
     "weak_scaling": _weak_scaling(),
 }
 
