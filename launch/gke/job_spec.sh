@@ -7,6 +7,10 @@ if [[ ${1:-} != --restarts ]]; then set -- --restarts 25 "$@"; fi
 : "${1:?usage: IMAGE=... HOSTS=... launch/gke/${0##*/} [--restarts N] RECIPE.gin [--set NAME=VALUE ...]}"
 : "${IMAGE:?the container image}" "${HOSTS:?number of hosts in a slice}"
 : "${ACCELERATOR:?node label cloud.google.com/gke-tpu-accelerator}" "${TOPOLOGY:?node label gke-tpu-topology}"
+if [[ ! ${HOSTS} =~ ^[1-9][0-9]*$ ]]; then
+  echo "HOSTS='${HOSTS}': give the number of hosts in a slice, such as 4" >&2
+  exit 2
+fi
 NAME=${NAME:-t5x-like}
 
 as_json() { python3 -c 'import json, sys; print(json.dumps(sys.argv[1:]))' "$@"; }

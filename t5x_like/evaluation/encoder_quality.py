@@ -82,7 +82,11 @@ class EncoderQuality:
           ValueError: The model can't be opened, its head doesn't fit ``label``, or a score is no number.
         """
         predictor = _predictor(self.checkpoint, self.batch_size, self.inputs_length)
-        if predictor.can_generate or predictor.has_probabilities != (self.label is not None):
+        if predictor.can_generate:
+            raise ValueError(
+                f"{self.checkpoint!r} writes texts; give an encoder that predicts a number or classes"
+            )
+        if predictor.has_probabilities != (self.label is not None):
             raise ValueError(
                 f"EncoderQuality.label is {self.label!r}, and {self.checkpoint!r} predicts "
                 + (
@@ -94,7 +98,11 @@ class EncoderQuality:
             )
         if self.label is not None and self.label not in predictor.class_names:
             raise ValueError(f"EncoderQuality.label is {self.label!r}; the classes are {_names(predictor)}")
-        rows = [predictor.read({TEXT: text[: self.inputs_length * _CHARS_A_TOKEN]}) for text in texts]
+        beginnings = [text[: self.inputs_length * _CHARS_A_TOKEN] for text in texts]
+        # UTF-8 can't represent half a surrogate pair.
+        rows = [
+            predictor.read({TEXT: text.encode("utf-8", "replace").decode("utf-8")}) for text in beginnings
+        ]
         scores = []
         for predicted in predictor.predict(rows):
             shares = predicted.scores

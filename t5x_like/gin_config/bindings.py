@@ -94,7 +94,7 @@ class Bindings:
 
     def _add(self, binding: BindingStatement, file_index: int) -> None:
         if not binding.parameter:
-            successor = self._successors.get(binding.name)
+            successor = None if binding.scope else self._successors.get(binding.name)
             if successor:
                 log_successor(f"macro {binding.name} ({binding.origin})", successor)
             name = f"{binding.scope}/{binding.name}" if binding.scope else successor or binding.name

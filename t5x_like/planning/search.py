@@ -10,7 +10,7 @@ import jax
 
 from t5x_like.model.layers.remat import Remat
 from t5x_like.model.model_traits import traits_of
-from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig, mesh_text
+from t5x_like.partitioning.mesh import MESH_AXES, MeshConfig, mesh_text, sizes_of_slices
 from t5x_like.planning.step_plan import (
     StepPlan,
     bytes_per_device,
@@ -94,7 +94,7 @@ def search(
     plans = [] if known is None else [(own, known)]
     waiting, too_large, failed = [], [], []
     for setting in settings(experiment, tasks, topology.num_devices):
-        if known is not None and setting == own:
+        if (known is not None and setting == own) or not _joins_slices(setting.mesh, topology.num_slices):
             continue
         mesh = setting.of(experiment).mesh.build(devices)
         state = bytes_per_device(state_plan(experiment, tasks, mesh).abstract)
@@ -190,6 +190,14 @@ def num_experts_of(experiment: Experiment, tasks: TaskSet) -> int:
       tasks: Tasks that it trains on.
     """
     return traits_of(resolved(experiment, tasks).model).num_experts
+
+
+def _joins_slices(sizes: tuple[int, ...], num_slices: int) -> bool:
+    try:
+        sizes_of_slices(sizes, num_slices)
+    except ValueError:
+        return False
+    return True
 
 
 def _has_remat(experiment: Experiment) -> bool:

@@ -62,7 +62,7 @@ def _outcome(values: np.ndarray, good: np.ndarray, threshold: float) -> Threshol
     kept = values >= threshold
     right = int((kept & good).sum())
     return ThresholdOutcome(
-        threshold=round(threshold, 4),
+        threshold=threshold,
         kept=float(kept.mean()),
         precision=right / max(int(kept.sum()), 1),
         recall=right / int(good.sum()),
@@ -97,7 +97,7 @@ def write_thresholds(
         title="Thresholds",
         introduction=f"{description} Counted on {plural(num_rows, 'row')}.",
         headlines=[
-            Tile("threshold of the best F1", number(best.threshold), "", True),
+            Tile("threshold of the best F1", f"{best.threshold:.4g}", "", True),
             Tile("rows kept", share(best.kept, 1), "", False),
             Tile("precision", number(best.precision), "", False),
             Tile("recall", number(best.recall), "", False),
@@ -117,7 +117,7 @@ def write_thresholds(
 
 def _cells(outcome: ThresholdOutcome) -> tuple[str, ...]:
     fractions = (outcome.precision, outcome.recall, outcome.f1)
-    return (f"{outcome.threshold:.3f}", share(outcome.kept, 1), *(f"{value:.3f}" for value in fractions))
+    return (f"{outcome.threshold:.4g}", share(outcome.kept, 1), *(f"{value:.3f}" for value in fractions))
 
 
 def _draw(outcomes: Sequence[ThresholdOutcome]) -> str:

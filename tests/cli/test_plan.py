@@ -9,6 +9,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import jax
 import pytest
 
 from t5x_like.cli.main import main
@@ -16,7 +17,9 @@ from t5x_like.gin_config.configuration import load
 from t5x_like.model.zoo.switch_transformer import SwitchTransformerConfig
 from t5x_like.partitioning.mesh import MESH_AXES
 from t5x_like.planning import gpu_compiler
-from t5x_like.planning.search import meshes
+from t5x_like.planning.chips import CHIPS
+from t5x_like.planning.search import meshes, search
+from t5x_like.planning.topology import Topology
 from t5x_like.training.experiment import Experiment
 
 KING_JAMES = "gin/recipes/objectives/king_james.gin"
@@ -333,6 +336,16 @@ def test_attention_kernels_are_compiled_and_counted_for_a_tpu(capsys: pytest.Cap
     assert plan["program"]["uncounted_custom_calls"] == {}
     # Blocks are padded, and scores are computed again.
     assert plan["program"]["flops"] * 8 > plan["model_flops"]["all_devices"]
+
+
+def test_the_search_leaves_out_meshes_that_join_no_slices() -> None:
+    settings = ["OBJECTIVE_NAME='causal_lm'", "MODEL_DIR='unused'", "MIXTURE='slices'", "BATCH_SIZE=8"]
+    experiment = load([KING_JAMES], settings, roots=[Experiment]).value
+    for num_slices, has_model_axis_alone in ((1, True), (2, False)):
+        slices = Topology("cpu:8", CHIPS["cpu"], (8 // num_slices,), num_slices)
+        tasks = experiment.data.resolve().train
+        waiting = search(experiment, tasks, slices, jax.devices(), max_programs=0).not_compiled
+        assert ((1, 1, 1, 1, 8) in [each.mesh for each in waiting]) == has_model_axis_alone
 
 
 def test_a_step_is_compiled_for_two_slices(capsys: pytest.CaptureFixture[str]) -> None:

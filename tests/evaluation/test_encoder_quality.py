@@ -18,6 +18,7 @@ from t5x_like.model import parameters
 from t5x_like.pretrained.hugging_face_export import write_hugging_face
 from tests.corpora.building.tiny import MinChars, build, page, rows, write_files
 from tests.integration.test_fine_tuning_heads import BERT, PIECES
+from tests.references import FIXTURES
 
 TEXTS = ["a b", "c d e", "f", "g h a b", "b b b", "h g f e d c b a", "a", "c c"]
 
@@ -126,6 +127,18 @@ def test_a_page_alone_has_the_score_that_it_has_in_a_batch(checkpoints):
 def test_heads_that_do_not_fit_are_refused(checkpoints, name, fields, message):
     with pytest.raises(ValueError, match=message):
         rule(checkpoints, name, **fields).scores(TEXTS)
+
+
+def test_a_model_that_writes_is_refused():
+    writer = EncoderQuality(checkpoint=str(FIXTURES / "releases/1.0.0/export"), threshold=1)
+    with pytest.raises(ValueError, match=r"export' writes texts; give an encoder"):
+        writer.scores(["one"])
+
+
+def test_pages_without_words_and_half_surrogates_are_rated(checkpoints):
+    empty, blank, surrogate = rule(checkpoints).scores(["", " \n", "\ud800"])
+    assert empty == pytest.approx(blank, abs=2e-4)
+    assert surrogate == surrogate
 
 
 @pytest.mark.parametrize(

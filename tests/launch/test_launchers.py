@@ -276,6 +276,13 @@ def test_a_job_set_numbers_the_hosts_of_all_slices(launch, tmp_path):
     assert (run.returncode, run.stderr) == (2, "SLICES='two': give the number of TPU slices, such as 2\n")
 
 
+@pytest.mark.parametrize("script", ["train.sh", "slices.sh"])
+def test_hosts_are_a_number(launch, script):
+    run = launch("gke", "recipe.gin", script=script, **{**_FOUR, "HOSTS": "four"}, SLICES="2")
+    assert (run.returncode, run.stdout) == (2, "")
+    assert run.stderr == "HOSTS='four': give the number of hosts in a slice, such as 4\n"
+
+
 def test_skypilot_numbers_its_nodes(launch, tmp_path):
     task = yaml.safe_load((LAUNCH / "skypilot/train.yaml").read_text(encoding="utf-8"))
     (tmp_path / "t5x-like").symlink_to(tmp_path / ".venv")

@@ -27,6 +27,11 @@ def test_the_best_threshold_is_the_lowest_of_the_highest_f1():
     assert best_outcome(threshold_outcomes(SCORES, GOOD)).threshold == 1.1  # 2 is kept, 1 is not
 
 
+def test_thresholds_of_small_scores_are_exact():
+    outcomes = threshold_outcomes([score / 1e6 for score in SCORES], GOOD)
+    assert best_outcome(outcomes).threshold == pytest.approx(1.1e-6)
+
+
 @pytest.fixture
 def table(tmp_path):
     rows = zip(SCORES, GOOD, strict=True)

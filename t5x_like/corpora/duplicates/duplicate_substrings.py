@@ -1,5 +1,6 @@
 """Removal of long runs of tokens that occur more than once in the whole corpus."""
 
+import functools
 import re
 from collections import Counter
 from dataclasses import dataclass
@@ -20,7 +21,8 @@ class DuplicateSubstrings:
     """Keeps only the first occurrence of each run of ``num_tokens`` tokens in the corpus.
 
     A token is a word or a mark. Runs overlap, so a repeated passage of any length from ``num_tokens`` on is removed
-    as a whole, from all documents but the first. The order is that of the input files. Whitespace may differ.
+    as a whole, from all documents but the first. The order is that of the input files. Whitespace may differ. If
+    a unit repeats without a gap for more than a run, such as the hyphens of a line, its first occurrence alone stays.
 
     Lee et al. 2022, §4.1 (ExactSubstr), https://arxiv.org/abs/2107.06499; Penedo et al. 2023, §3.3,
     https://arxiv.org/abs/2306.01116. Both use suffix arrays and subwords of GPT-2, of which a word has one or more.
@@ -66,7 +68,7 @@ class DuplicateSubstrings:
             counts["token-filtered:duplicate_substring"] += last - first
             pieces.append(page.text[position : tokens[first].start()])
             position = tokens[last - 1].end()
-        text = "".join([*pieces, page.text[position:]]).strip()
+        text = functools.reduce(_joined, [*pieces, page.text[position:]]).strip()
         if not text:
             return Dropped("filtered:empty")
         return (
@@ -82,6 +84,12 @@ class DuplicateSubstrings:
             page.text[tokens[first].start() : tokens[last - 1].end()]
             for first, last in _merged(parts, self.num_tokens)
         ]
+
+
+def _joined(before: str, after: str) -> str:
+    """Join the texts around a removed passage, with a space where two words would become one."""
+    are_words = before[-1:].isalnum() and after[:1].isalnum()
+    return f"{before} {after}" if are_words else before + after
 
 
 def _merged(parts: np.ndarray, size: int) -> list[tuple[int, int]]:

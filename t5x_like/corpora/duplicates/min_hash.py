@@ -78,7 +78,8 @@ def band_digests(numbers: np.ndarray, bands: int) -> Iterator[bytes]:
 
 @functools.lru_cache(maxsize=1 << 17)
 def _word_hash(word: str) -> int:
-    return int.from_bytes(hashlib.md5(word.encode("utf-8"), usedforsecurity=False).digest()[:8], "little")
+    content = word.encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.md5(content, usedforsecurity=False).digest()[:8], "little")
 
 
 def _mix(numbers: np.ndarray) -> np.ndarray:

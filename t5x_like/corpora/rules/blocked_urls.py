@@ -11,7 +11,7 @@ from typing import Any, ClassVar, NamedTuple
 from t5x_like.corpora.pages.crawled_page import Page
 from t5x_like.corpora.rules.rule import Dropped
 from t5x_like.corpora.rules.string_sets import HashSet, read_lines
-from t5x_like.corpora.rules.url_lists import host_from_url, parent_domains
+from t5x_like.corpora.rules.url_lists import host_from_url, normalize_url, parent_domains
 from t5x_like.io.decompression import missing_library
 from t5x_like.io.files import as_path
 
@@ -29,7 +29,7 @@ class BlockedUrls:
     has one or more of five files, each with an entry a line. A line that begins with ``#`` is a comment.
 
     - ``domains``: a page of the domain or of its subdomains is dropped.
-    - ``urls``: this page is dropped.
+    - ``urls``: this page is dropped, with or without protocol and ``www.`` (``normalize_url``).
     - ``banned_words.txt``: one of these words is enough. A word is a run of ASCII letters and digits in the URL.
     - ``soft_banned_words.txt``: ``min_soft_words`` different ones are needed.
     - ``banned_subwords.txt``: letters that may be anywhere in the URL, whose other characters are ignored.
@@ -66,7 +66,7 @@ class BlockedUrls:
             domain in lists.domains for domain in parent_domains(host_from_url(page.url))
         ):
             return Dropped("filtered:blocked_domain")
-        if page.url in lists.urls:
+        if normalize_url(page.url) in lists.urls:
             return Dropped("filtered:blocked_url")
         words = set(_NOT_ALPHANUMERIC.split(page.url))
         if words & lists.words:
@@ -109,7 +109,7 @@ def _lists(folder: str) -> _Lists:
         return [line for line in read_lines(str(file)) if line[0] != "#"] if file.is_file() else []
 
     domains = HashSet(host_from_url(line) for line in lines(DOMAINS))
-    urls = HashSet(lines(URLS))
+    urls = HashSet(map(normalize_url, lines(URLS)))
     words, soft_words, subwords = (
         frozenset(map(_letters, lines(name))) - {""} for name in (WORDS, SOFT_WORDS, SUBWORDS)
     )

@@ -4,6 +4,7 @@ A row's targets are the right text after its inputs, and ``other_targets`` the o
 evaluation compares their likelihoods; nothing is written. Each benchmark has one set of rows, here ``validation``.
 """
 
+import codecs
 from collections.abc import Iterator, Sequence
 from io import BytesIO
 from typing import Any
@@ -148,7 +149,7 @@ def _read_suite(file: str, split: str) -> Iterator[RawRow | BadRow]:
     """Read a table of EWoK, whose first line may be a mark against its use for training. See ``source.Reader``."""
     del split
     with as_path(file).open("rb") as stream:
-        content = stream.read()
+        content = stream.read().removeprefix(codecs.BOM_UTF8)
     if content.startswith(b"# EWoK canary"):
         content = content[content.find(b"\n") % len(content) :]  # an empty line keeps the line numbers
     records = read_raw_rows(file, "csv", stream=BytesIO(content))

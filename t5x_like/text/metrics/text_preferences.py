@@ -15,7 +15,7 @@ def preference_accuracy(targets: Sequence[Sequence[str]], scores: Sequence[float
     {'accuracy': 50.0, 'syntax_accuracy': 75.0, 's_selection_accuracy': 0.0}
 
     Args:
-      targets: Names of the groups that each comparison belongs to.
+      targets: Names of the groups that each comparison belongs to; empty names are no groups.
       scores: Log-likelihood of the right text minus that of the other, in nats.
 
     Raises:
@@ -25,7 +25,8 @@ def preference_accuracy(targets: Sequence[Sequence[str]], scores: Sequence[float
     points: dict[tuple[int, str], list[float]] = {}
     for names, difference in zip(targets, scores, strict=True):
         point = 100.0 if difference > 0 else 50.0 if difference == 0 else 0.0
-        for level in enumerate(("", *names)):
+        groups = ((position, name) for position, name in enumerate(names, start=1) if name)
+        for level in ((0, ""), *groups):
             points.setdefault(level, []).append(point)
     # All comparisons come first, then the first groups of each, such as fields, then the second ones.
     levels = sorted(points, key=lambda level: level[0])

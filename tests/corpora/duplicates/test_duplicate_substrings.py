@@ -33,6 +33,18 @@ def test_a_passage_that_one_document_repeats_stays_once():
     assert kept("a b c d - a b c d.") == {"0": "a b c d - ."}
 
 
+def test_a_unit_that_repeats_without_a_gap_stays_once():
+    assert kept("-----", "a b a b a b c") == {"0": "-", "1": "a b  c"}
+
+
+def test_words_around_a_removed_passage_stay_apart():
+    assert kept("-a b-", "x-a b-y") == {"0": "-a b-", "1": "x y"}
+
+
+def test_half_of_a_surrogate_pair_is_a_token():
+    assert kept("\ud800 b c d", "\ud800 b c d e") == {"0": "\ud800 b c d", "1": "e"}
+
+
 def test_documents_of_which_little_remains_are_dropped():
     rule = DuplicateSubstrings(num_tokens=4, min_characters=3)
     assert kept("a b c d", "a b c d", "a b c d ef", "a b c d efg", rule=rule) == {"0": "a b c d", "3": "efg"}

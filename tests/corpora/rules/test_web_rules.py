@@ -53,6 +53,10 @@ PROSE = "The harbour was built by fishermen, and many boats still land there eve
         ("Signing in takes long", "Signing in takes long"),
         ("A short teaser Read more...", "A short teaser"),
         ("You have 0 items in cart now", "You have 0 now"),
+        ("We want to spread more", "We want to spread more"),
+        ("Visit the add to cartography", "Visit the add to cartography"),
+        ("İzmir: Add to Cart now", "İzmir: now"),
+        ("* * *", "* * *"),
         (
             "Sign in is the first of these many words in a line",
             "Sign in is the first of these many words in a line",
@@ -63,6 +67,18 @@ PROSE = "The harbour was built by fishermen, and many boats still land there eve
 def test_lines_of_menus_go_or_lose_a_phrase(line, kept):
     expected = [PROSE, PROSE] if kept is None else [PROSE, kept, PROSE]
     assert outcome(WebLines(max_flagged_words=1), "\n".join([PROSE, line, PROSE])) == "\n".join(expected)
+
+
+def test_a_page_of_which_nothing_remains_is_dropped():
+    assert outcome(WebLines(max_flagged_words=1), "Home\n3 likes") == "filtered:empty"
+
+
+def test_listed_urls_need_no_protocol(tmp_path):
+    (tmp_path / "urls").write_text("bad.example/page\nhttps://worse.example/\n")
+    rule = BlockedUrls(lists=str(tmp_path))
+    for url in ("http://bad.example/page", "https://www.bad.example/page/", "http://worse.example"):
+        assert outcome(rule, "text", url) == "filtered:blocked_url"
+    assert outcome(rule, "text", "https://bad.example/page2") == "text"
 
 
 def test_pages_with_many_words_in_such_lines_are_dropped():

@@ -74,7 +74,9 @@ def check_item(rows: list[TextPair]) -> None:
     assert all(row.extras["groups"] == ["material-dynamics"] for row in rows)
 
 
-@pytest.mark.parametrize("mark", ["# EWoK canary UUID 8540 # EWoK-core-1.0 canary UUID e318\n", ""])
+@pytest.mark.parametrize(
+    "mark", ["# EWoK canary UUID 8540 # EWoK-core-1.0 canary UUID e318\n", "\ufeff# EWoK canary\n", ""]
+)
 def test_items_are_read_from_suites_with_and_without_their_mark(mark: str, tmp_path: Path) -> None:
     table = mark + ",".join(ITEM) + "\n" + ",".join(ITEM.values()) + "\n"
     write(tmp_path / "ewok/testsuite-material-dynamics.csv", table)
@@ -104,5 +106,6 @@ def test_equal_likelihoods_count_half_and_what_is_no_number_not_at_all() -> None
 
 
 def test_scores_of_wider_groups_come_first() -> None:
+    assert preference_accuracy([[""], ["a"]], [1.0, -1.0]) == {"accuracy": 50.0, "a_accuracy": 0.0}
     names = list(preference_accuracy([["a", "x"], ["b", "y"], ["a", "z"]], [1.0, 1.0, 1.0]))
     assert names == ["accuracy", "a_accuracy", "b_accuracy", "x_accuracy", "y_accuracy", "z_accuracy"]
