@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--python", nargs="+", default=[sys.executable], metavar="FILE")
     parser.add_argument("--output", required=True, metavar="FILE")
     arguments = parser.parse_args()
-    results = []
+    results = {}
     with tempfile.TemporaryDirectory() as folder:
         subprocess.run(
             [sys.executable, "-m", "hatchling", "build", "--directory", folder], cwd=ROOT, check=True
@@ -89,8 +89,10 @@ def main() -> None:
         (wheel,), (source,) = Path(folder).glob("*.whl"), Path(folder).glob("*.tar.gz")
         for python in arguments.python:
             for package, extras in ((wheel, ""), (source, ""), (wheel, _EXTRAS)):
-                results.append(checked(python, package, extras))
-                print(results[-1], flush=True)
+                measured = checked(python, package, extras)
+                name = f"Python {measured['python']}, {measured['package']}"
+                results[f"{name}, extras" if extras else name] = measured
+                print(measured, flush=True)
     write_json(arguments.output, {**about(), "version": __version__, "environments": results})
 
 

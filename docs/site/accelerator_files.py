@@ -164,6 +164,20 @@ ACCELERATOR_FILES = (
         },
     ),
     ResultFile(
+        name="slice_scaling",
+        title="Weak scaling over slices of 512 chips",
+        words="T5 1.1 XL with 16 rows of 512 + 114 tokens on each chip of a v5p, remat `full`, 1 to 8 slices joined by "
+        "the data center's network: compiled, never run.",
+        rows=(),
+        columns={
+            "topology": ("plan", "topology"),
+            "peak, bytes": ("plan", "memory", "peak_bytes"),
+            "bytes sent": ("plan", "program", "sent_bytes"),
+            "seconds, all hidden": ("plan", "time", "overlapped", "seconds_per_step"),
+            "seconds, none hidden": ("plan", "time", "not_overlapped", "seconds_per_step"),
+        },
+    ),
+    ResultFile(
         name="gpu_scaling",
         title="Weak scaling from 8 to 512 GPUs",
         words="T5 1.1 XL with 16 rows of 512 + 114 tokens on each H100, 8 of a machine, attention by cuDNN, remat "

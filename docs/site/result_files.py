@@ -315,6 +315,19 @@ FILES = (
         columns={"peak GiB": ("peak_gib",), "seconds": ("seconds",)},
     ),
     ResultFile(
+        name="clean_environments",
+        title="Packages in clean environments",
+        words="The wheel and the source distribution, installed by pip into new environments of three Pythons, with "
+        "the commands that ran there. The machine was busy.",
+        rows=("environments",),
+        columns={
+            "JAX": ("jax",),
+            "extras": ("extras",),
+            "MB": ("megabytes",),
+            "seconds of pip": ("install_seconds",),
+        },
+    ),
+    ResultFile(
         name="installation_cpu",
         title="Weight of an installation",
         words="`pip install t5x-like` before seqio and TensorFlow became the extra `seqio`, now, and with it. pip had "
