@@ -110,3 +110,16 @@ def check_shape(values: np.ndarray, name: str, shape: Sequence[int]) -> None:
     """
     if values.shape != tuple(shape):
         raise ValueError(f"{name} has shape {values.shape}; give {tuple(shape)}")
+
+
+def check_seed(seed: int) -> None:
+    """Check that a seed is one that JAX reads whole; of larger ones it keeps the last 32 bits, without a word.
+
+    Args:
+      seed: Seed of random numbers.
+
+    Raises:
+      ValueError: It is no whole number, is negative, or has more bits.
+    """
+    if not isinstance(seed, int | np.integer) or not 0 <= seed < 2**32:
+        raise ValueError(f"seed is {seed!r}; give a whole number, 0 … {2**32 - 1}")

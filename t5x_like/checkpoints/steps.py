@@ -21,7 +21,12 @@ def list_steps(directory: epath.Path) -> list[int]:
     """Return all steps with a directory, finished or not, in ascending order."""
     if not directory.exists():
         return []
-    return sorted(int(path.name) for path in directory.iterdir() if path.name.isdecimal() and path.is_dir())
+    return sorted(int(path.name) for path in directory.iterdir() if _is_step(path.name) and path.is_dir())
+
+
+def _is_step(name: str) -> bool:
+    """Return whether a directory has the name of a step; ``0100`` is a copy that a person made."""
+    return name.isdecimal() and name == str(int(name))
 
 
 def finished_steps(directory: epath.Path) -> list[int]:
@@ -47,7 +52,7 @@ def newest_whole(directory: epath.Path, candidates: list[int]) -> tuple[int | No
 
 def find_checkpoints(directory: epath.Path) -> tuple[epath.Path, int | None]:
     """Return the directory of steps for a run or a single step, and the step that is named."""
-    if (directory / "leaves.json").exists() and directory.name.isdecimal():
+    if (directory / "leaves.json").exists() and _is_step(directory.name):
         return directory.parent, int(directory.name)
     if not list_steps(directory) and (directory / "checkpoints").exists():
         return directory / "checkpoints", None

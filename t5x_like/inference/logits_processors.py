@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
+import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
@@ -33,6 +34,8 @@ class LogitsProcessors:
       begin_suppress_tokens: Ids that are not written at ``begin_index``.
       begin_index: Number of tokens before the one that ``begin_suppress_tokens`` is about.
       counts_prompt: Whether the history has the prompt, as in decoders, or the start token alone.
+      renormalize_logits: Make log-probabilities of the scores in the end, so that those of beams sum to 1 without the
+        tokens that are never written.
     """
 
     repetition_penalty: float = 1.0
@@ -45,6 +48,7 @@ class LogitsProcessors:
     begin_suppress_tokens: tuple[int, ...] = ()
     begin_index: int = 0
     counts_prompt: bool = True
+    renormalize_logits: bool = False
 
     def history_before(
         self, prompts: Int[Array, "B M"], mask: Int[Array, "B M"], start_tokens: Int[Array, " B"]
@@ -98,7 +102,8 @@ class LogitsProcessors:
         if self.forced_last_ids:
             scores = jnp.where(index_N1 == lengths_N1 - 1, _only(scores, self.forced_last_ids), scores)
         scores = _ban(scores, self.suppress_tokens, True)
-        return _ban(scores, self.begin_suppress_tokens, index_N1 == self.begin_index)
+        scores = _ban(scores, self.begin_suppress_tokens, index_N1 == self.begin_index)
+        return jax.nn.log_softmax(scores, axis=-1) if self.renormalize_logits else scores
 
 
 def _penalize(scores: Array, history: Array, penalty: float) -> Array:

@@ -8,7 +8,9 @@ import pytest
 from etils import epath
 
 from t5x_like.checkpoints.checkpoints import Checkpoints, lazy_params, restore_step
+from t5x_like.checkpoints.manifest import MANIFEST
 from t5x_like.checkpoints.step_differences import compare_steps
+from t5x_like.checkpoints.steps import list_steps, prune
 from t5x_like.io.files import read_json
 from t5x_like.partitioning.mesh import MeshConfig
 from t5x_like.partitioning.shard import tree_shardings
@@ -226,3 +228,14 @@ def test_sums_that_an_earlier_version_did_not_log_begin_at_zero(tmp_path):
             checkpoints.restore(_like({"totals": {**sums, "z_loss": jnp.float32(1)}}))
     assert restored["totals"]["measures"] == {"router_entropy": {"total": 0}}
     assert restored["totals"]["loss"] == 3
+
+
+def test_a_copy_of_a_step_under_another_name_counts_as_none(tmp_path):
+    """With 010 as the second step of number 10, pruning to two steps would delete step 9."""
+    directory = epath.Path(tmp_path)
+    for name in ("9", "10", "010", "١٠"):
+        (directory / name).mkdir()
+        (directory / name / MANIFEST).write_text("{}")
+    assert list_steps(directory) == [9, 10]
+    prune(directory, keep=2)
+    assert sorted(path.name for path in directory.iterdir()) == ["010", "10", "9", "١٠"]

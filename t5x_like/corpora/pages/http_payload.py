@@ -14,9 +14,10 @@ _STATUS = re.compile(rb"HTTP/\d(?:\.\d)?[ \t]+(\d{3})\b")
 _END = re.compile(rb"\r?\n\r?\n")
 _CHUNK = re.compile(rb"(?:\r?\n)?[ \t]*([0-9A-Fa-f]{1,16})[ \t]*(?:;[^\n]{0,1000})?\r?\n")
 _AT_ONCE = 64 * 2**10
+_FEW = 2**10  # a reader that fails loses what it has decoded of a part
 _GZIP = b"\x1f\x8b"
 _CONTROL = re.compile(rb"[\0-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
-_LISTS = ("content-encoding", "transfer-encoding")  # headers whose repetitions are one list
+_LISTS = ("content-encoding", "transfer-encoding", "content-type")  # headers whose repetitions are one list
 
 
 class Response(NamedTuple):
@@ -24,7 +25,7 @@ class Response(NamedTuple):
 
     Attributes:
       status: Status code.
-      headers: Values by lower-case name; the last value of a repeated header, all of one that is a list of encodings.
+      headers: Values by lower-case name; the last value of a repeated header, all of one that is a list.
       body: Content, decoded.
     """
 
@@ -152,21 +153,38 @@ def _bounded(decompressor: Any, body: bytes, left: int, limit: int) -> bytes:
     return out
 
 
+class _Content(io.BytesIO):
+    """Compressed bytes that know whether more of them were asked for than there are.
+
+    Attributes:
+      is_used_up: Whether their reader has asked for bytes after the last one.
+    """
+
+    is_used_up = False
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        part = super().read(size)
+        self.is_used_up |= not part
+        return part
+
+
 def _by_reader(body: bytes, encoding: str, limit: int) -> bytes:
     try:
         from fastwarc import stream_io
     except ImportError as error:
         raise missing_library(f"fastwarc (for bodies with content encoding {encoding})", error) from error
-    reader = (stream_io.BrotliReader if encoding == "br" else stream_io.ZstdReader)(io.BytesIO(body))
+    content = _Content(body)
+    reader = (stream_io.BrotliReader if encoding == "br" else stream_io.ZstdReader)(content)
     parts, size = [], 0
     try:
-        while size <= limit and (part := reader.read(_AT_ONCE)):
+        while size <= limit and (part := reader.read(_FEW)):
             parts.append(part)
             size += len(part)
     except Exception as error:
         if _is_text(body):
             return body
-        raise ValueError(f"the body's {encoding} is corrupt ({error})") from None
+        if not (parts and content.is_used_up):  # else crawlers truncated it
+            raise ValueError(f"the body's {encoding} is corrupt ({error})") from None
     if size > limit:
         raise ValueError(f"the body decompresses to more than the {limit:,} bytes of max_page_bytes")
     return b"".join(parts)

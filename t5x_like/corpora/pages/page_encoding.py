@@ -24,7 +24,11 @@ _MOST_DAMAGE = 0.1  # of the bytes that aren't ASCII, in a page that is still wh
 _ASCII = bytes(range(0x80))
 _BEGINNING = 4096  # bytes that may have the <meta>
 _COMMENT = re.compile(rb"<!--.*?-->", re.DOTALL)
-_META = re.compile(rb"""<meta\s[^>]{0,500}?charset\s*=\s*["']?\s*([\w.:+-]{1,40})""", re.IGNORECASE)
+_META = re.compile(rb"""<meta(?=[\s/])((?:"[^"]{0,1000}"|'[^']{0,1000}'|[^>]){0,1000})""", re.IGNORECASE)
+_ATTRIBUTE = re.compile(rb"""([^\s=/"'>]+)\s*=\s*(?:"([^"]*)"|'([^']*)'|["']?([^\s"'>]+))""")
+_LABEL = re.compile(rb"""\s*["']?\s*([\w.:+-]{1,40})""")
+_PARAMETER = re.compile(rb"charset\s*=" + _LABEL.pattern, re.IGNORECASE)
+_MEDIA_TYPE = re.compile(rb"\s*[\w.+-]+/[\w.+-]+\s*[;,]")
 _BROWSERS_READ = "t5x_like.as_browsers_read"
 
 
@@ -143,12 +147,27 @@ def _known(label: str) -> str | None:
 def _candidates(body: bytes, declared: str | None) -> Iterator[str]:
     if declared:
         yield declared
-    meta = _META.search(_COMMENT.sub(b"", body[:_BEGINNING]))
-    of_page = _known(meta[1].decode()) if meta else None
+    labels = _labels_of_page(_COMMENT.sub(b"", body[:_BEGINNING]))
+    of_page = next(filter(None, map(_known, labels)), None)
     if of_page:
         # A page whose <meta> could be read isn't UTF-16.
         yield "utf-8" if of_page.startswith("utf-16") else of_page
     yield "utf-8"
+
+
+def _labels_of_page(beginning: bytes) -> Iterator[str]:
+    """Yield the encodings that ``<meta>`` elements name; in descriptions and addresses ``charset=`` is a text."""
+    for meta in _META.finditer(beginning):
+        values: dict[bytes, bytes] = {}
+        for name, *quoted in _ATTRIBUTE.findall(meta[1]):
+            values.setdefault(name.lower(), b"".join(quoted))
+        content = values.get(b"content", b"")
+        label = _LABEL.match(values.get(b"charset", b""))
+        is_type = values.get(b"http-equiv", b"").strip().lower() == b"content-type"
+        if label is None and (is_type or _MEDIA_TYPE.match(content)):
+            label = _PARAMETER.search(content)
+        if label is not None:
+            yield label[1].decode()
 
 
 def need_resiliparse() -> ModuleType:

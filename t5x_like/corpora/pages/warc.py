@@ -15,6 +15,7 @@ from t5x_like.corpora.pages.warc_records import WarcRecord, read_records
 from t5x_like.io.decompression import Chunk
 
 _HTML = ("text/html", "application/xhtml+xml")
+_CHARSET = re.compile(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})")
 
 
 def read_warc(
@@ -57,6 +58,9 @@ def _page(record: WarcRecord, log: FileLog, extract: Extractor, limit: int) -> P
     try:
         response = parse_response(record.content, max_bytes=limit)
     except ValueError as error:
+        if not _declares_http(record):
+            log.count("filtered:no_http")
+            return None
         raise _UnreadableError("http", str(error)) from None
     kind, charset = _content_type(response, record)
     reason = _filter_reason(record, response, kind)
@@ -90,9 +94,26 @@ def _filter_reason(record: WarcRecord, response: Response, kind: str) -> str | N
     return None if record.headers.get("warc-date") else "no_timestamp"
 
 
+def _declares_http(record: WarcRecord) -> bool:
+    """Return False for responses by other protocols, such as Heritrix's lookups of names (``dns:``)."""
+    own_kind = record.headers.get("content-type", "application/http").strip().lower()
+    return own_kind.startswith("application/http") and not re.match(
+        r"(?!https?:)[a-z][a-z0-9+.-]*:", record.url
+    )
+
+
 def _content_type(response: Response, record: WarcRecord) -> tuple[str, str | None]:
-    """Return the media type, and the character encoding if it is declared."""
+    """Return the media type, and the character encoding if it is declared.
+
+    Of several the last one counts, as in browsers (https://fetch.spec.whatwg.org/#concept-header-extract-mime-type).
+    """
     declared = response.headers.get("content-type") or record.headers.get("warc-identified-payload-type", "")
-    kind, _, parameters = declared.partition(";")
-    charset = re.search(r"charset\s*=\s*[\"']?([\w.:+-]{1,40})", parameters, re.IGNORECASE)
-    return kind.strip().lower(), charset[1] if charset else None
+    kind, charset = "", None
+    for each in declared.split(","):
+        own, _, parameters = (part.strip().lower() for part in each.partition(";"))
+        named = _CHARSET.search(parameters)
+        if own != kind and "/" in own and own != "*/*":
+            kind, charset = own, None
+        if own == kind and named:
+            charset = named[1]
+    return kind, charset

@@ -25,6 +25,7 @@ class LogitsSettings(TypedDict, total=False):
       forced_eos_token_id: Token, or one of several, that is written where the length ends a row.
       suppress_tokens: Ids that are never written.
       begin_suppress_tokens: Ids that are not written first, or right after ``forced_bos_token_id``.
+      renormalize_logits: Beams add log-probabilities that sum to 1 after all of these changes, as of Marian's models.
     """
 
     repetition_penalty: float | None
@@ -36,6 +37,7 @@ class LogitsSettings(TypedDict, total=False):
     forced_eos_token_id: int | list[int] | None
     suppress_tokens: list[int] | None
     begin_suppress_tokens: list[int] | None
+    renormalize_logits: bool | None
 
 
 NAMES = tuple(LogitsSettings.__annotations__)
@@ -92,8 +94,13 @@ def read_processors(
         begin_suppress_tokens=ids["begin_suppress_tokens"],
         begin_index=1 if forced else 0,
         counts_prompt=not in_encoder,
+        renormalize_logits=bool(values["renormalize_logits"]),
     )
-    nothing = LogitsProcessors(begin_index=changes.begin_index, counts_prompt=changes.counts_prompt)
+    nothing = LogitsProcessors(
+        begin_index=changes.begin_index,
+        counts_prompt=changes.counts_prompt,
+        renormalize_logits=changes.renormalize_logits,
+    )
     return None if changes == nothing else changes
 
 
@@ -118,4 +125,5 @@ _WANTED = {
     "forced_eos_token_id": "an id or a list of ids",
     "suppress_tokens": _IDS,
     "begin_suppress_tokens": _IDS,
+    "renormalize_logits": "True or False",
 }

@@ -10,6 +10,7 @@ import numpy as np
 from flax import nnx
 from jax.sharding import Mesh
 
+from t5x_like.index_checks import check_seed
 from t5x_like.inference.beam_search import EarlyStopping
 from t5x_like.inference.ctc_decoding import JointCtc, JointCtcDecoder
 from t5x_like.inference.generator import GenerationConfig, continue_prompts
@@ -327,6 +328,8 @@ class Pretrained(EmbeddingModel, SpeakingModel):
 
 def _keys(seed: int | Sequence[int], num_rows: int, num_sequences: int) -> jax.Array:
     """Return the random keys of rows, of which equal numbers belong to each prompt."""
+    for each in seed if isinstance(seed, Sequence) else (seed,):
+        check_seed(each)
     if not isinstance(seed, Sequence):
         return row_keys(jax.random.key(seed), num_rows)
     if len(seed) * num_sequences != num_rows:

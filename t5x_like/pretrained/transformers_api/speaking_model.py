@@ -6,6 +6,7 @@ import jax
 import numpy as np
 from flax import nnx
 
+from t5x_like.index_checks import check_seed
 from t5x_like.inference.speech_generation import GeneratedSpeech, generate_frames
 from t5x_like.model import parameters
 from t5x_like.model.named_activations import Edits, record
@@ -86,6 +87,7 @@ class SpeakingModel(CallableModel):
         inputs = read_speech_request(
             arguments, self.config, pad=pad, min_ratio=minlenratio, max_ratio=maxlenratio
         )
+        check_seed(seed)
         graphdef, params = parameters.split(self.model)
         with self.matmul_precision():
             generated = self._generate_speech(

@@ -13,13 +13,16 @@ from t5x_like.text.metrics.classification import Scores, require_pairs
 
 Tags = Sequence[str | None]  # of a sentence; true ones are None for words without a label
 
+# Last words and single words of other schemes (Ratinov and Roth 2009, https://aclanthology.org/W09-1119).
+_SIDES_OF_BIOES = {"L-": "E-", "U-": "S-", "W-": "S-"}
+
 
 def chunk_f1(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) -> Scores:
     """Compute precision, recall and F1 over all chunks, and the accuracy of tags.
 
     A chunk is right if its type and both ends are right. An ``I`` after nothing, or after another type, begins a chunk,
-    so BIO, IOB1 and BIOES are read alike. Tags without a side, such as parts of speech, are chunks of equal ones, as in
-    XTREME's evaluate.py. Undefined scores are 0.
+    so BIO, IOB1, BIOES and BILOU are read alike. Tags without a side, such as parts of speech, are chunks of equal
+    ones, as in XTREME's evaluate.py. Undefined scores are 0.
 
     Args:
       targets: Sentences as lists of tags: ``B-LOC``, ``I-LOC``, ``O``; None for words without a label, which don't
@@ -63,8 +66,13 @@ def chunk_counts(targets: Sequence[Tags], predictions: Sequence[Sequence[str]]) 
 
 
 def _with_side(tag: str) -> str:
-    """Put a first letter before a tag without one, which seqeval would otherwise cut from its type."""
-    return tag if "-" in tag or len(tag) < 2 else f"{tag[0]}-{tag}"
+    """Return a tag with a side that seqeval knows: BIOES' letters for BILOU's and BMEWO's, and one where it has none.
+
+    Without a side, seqeval would cut the first letter from its type.
+    """
+    if len(tag) > 1 and "-" not in tag:
+        return f"{tag[0]}-{tag}"
+    return _SIDES_OF_BIOES.get(tag[:2], tag[:2]) + tag[2:]
 
 
 def labeled_tags(truth: Tags, guess: Sequence[str]) -> tuple[list[str], list[str]]:

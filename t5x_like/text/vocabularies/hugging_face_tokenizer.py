@@ -234,7 +234,10 @@ def _unknown(model: Mapping[str, Any], numbers: Mapping[str, int]) -> int | None
 
 
 def _rename(definition: Definition, hidden: frozenset[str], secret: str) -> Definition:
-    """Rename hidden pieces to strings with a random secret, which no text can contain; ids stay."""
+    """Rename hidden pieces to strings with a random secret, which no text can contain; ids stay.
+
+    They no longer need to be words of their own: an id between two letters is meant as that id.
+    """
 
     def rename(piece: str) -> str:
         return f"{secret}{piece}" if piece in hidden else piece
@@ -250,7 +253,9 @@ def _rename(definition: Definition, hidden: frozenset[str], secret: str) -> Defi
     if model.get("merges"):
         model["merges"] = [pair for pair in model["merges"] if not _makes(pair, hidden)]
     renamed["added_tokens"] = [
-        {**token, "content": rename(token["content"])} for token in definition["added_tokens"]
+        {**token, "content": rename(token["content"])}
+        | ({"single_word": False} if token["content"] in hidden else {})
+        for token in definition["added_tokens"]
     ]
     return renamed
 

@@ -3,6 +3,8 @@
 import gzip
 import zlib
 
+import brotli
+import pyarrow
 import pytest
 
 from t5x_like.corpora.pages.http_payload import parse_response
@@ -34,6 +36,23 @@ def test_all_members_of_a_gzip_body_are_read(name: str) -> None:
     assert body(f"Content-Encoding: {name}", members + bytes(8)) == TEXT + TEXT
     with pytest.raises(ValueError, match="more than the 40 bytes of max_page_bytes"):
         parse_response(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\n\r\n" + members, max_bytes=40)
+
+
+PACKERS = {"br": brotli.compress, "zstd": lambda text: pyarrow.compress(text, codec="zstd", asbytes=True)}
+
+
+@pytest.mark.parametrize("name", [*PACKERS])
+def test_a_truncated_body_is_decoded_as_far_as_it_goes(name: str) -> None:
+    text = " ".join(map(str, range(90_000))).encode()
+    content = PACKERS[name](text)
+    half = body(f"Content-Encoding: {name}", content[:-3])
+    assert text.startswith(half)
+    assert len(half) > len(text) // 2
+    damaged = bytes(each ^ 0x5A for each in content[:8]) + content[8:]
+    with pytest.raises(ValueError, match=rf"the body's {name} is corrupt"):
+        body(f"Content-Encoding: {name}", damaged)
+    with pytest.raises(ValueError, match=rf"the body's {name} is corrupt"):
+        body(f"Content-Encoding: {name}", content[:20])
 
 
 @pytest.mark.parametrize(

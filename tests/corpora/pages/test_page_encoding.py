@@ -49,6 +49,39 @@ def test_a_mark_comes_before_the_header_and_the_header_before_the_page() -> None
     assert decode_body(b'<meta charset="utf-8">caf\xe9', "windows-1252")[0].endswith("café")
 
 
+@pytest.mark.parametrize(
+    "meta",
+    [
+        '<meta property="og:title" content="Mojibake: charset=windows-1251">',
+        '<meta http-equiv="refresh" content="0; url=/page?charset=koi8-r">',
+        "<meta name=description content='text: charset=koi8-r'>",
+        '<meta name="x" data-charset="koi8-r">',
+        '<meta charset="unknown">',
+    ],
+)
+def test_only_a_declaration_of_the_page_names_its_encoding(meta: str) -> None:
+    assert decode_body(f"{meta}<meta charset=utf-8>Grüße".encode(), None)[0].endswith(">Grüße")
+    assert decode_body(f"{meta}Grüße".encode(), None)[0].endswith(">Grüße")
+    # Bytes that are UTF-8, too: only the second <meta> tells that they are not.
+    assert decode_body(meta.encode() + b"<META/CHARSET = ' big5 '>\xc2\xa1", None)[0].endswith(">癒")
+
+
+@pytest.mark.parametrize(
+    "meta",
+    [
+        "<meta charset='big5'>",
+        '<meta charset=big5 name="x">',
+        "<META HTTP-EQUIV=Content-Type CONTENT='text/html; charset=\"big5\"'>",
+        '<meta content="text/html;charset = big5" http-equiv="content-type">',
+        '<meta http-equiv="Content-Type" content="charset=big5">',
+        '<meta name="a>b" charset="big5">',
+        "<meta charset=\"big5'>",
+    ],
+)
+def test_declarations_are_read_however_they_are_written(meta: str) -> None:
+    assert decode_body(meta.encode() + b"\xc2\xa1", None)[0].endswith(">癒")
+
+
 def test_a_label_that_the_bytes_contradict_is_not_believed() -> None:
     assert decode_body("Привет”".encode(), "iso-8859-1") == ("Привет”", "utf-8", False)
     assert decode_body("café".encode("latin-1"), "utf-8")[::2] == ("café", False)

@@ -40,6 +40,47 @@ def counts(log: ReadLog) -> dict[str, int]:
     return {key.removeprefix("split-warc-file:"): count for key, count in log.counts.items()}
 
 
+@pytest.mark.parametrize(
+    "other",
+    [
+        record("response", "dns:a.org", b"20200101000000\na.org. 300 IN A 192.0.2.1\n"),
+        record("response", "ftp://a.org/file", b"any bytes"),
+        record("response", "http://a.org/x", b"a.org. 300 IN A 192.0.2.1").replace(
+            b"Content-Length", b"Content-Type: text/dns\r\nContent-Length"
+        ),
+    ],
+)
+def test_responses_of_other_protocols_are_no_damage(tmp_path: Path, other: bytes) -> None:
+    """Heritrix, the crawler of the Internet Archive, writes a record of each name that it looks up."""
+    result, log = read(tmp_path / "a.warc", other + response("http://a.org/", HTML), PageReaderConfig())
+    assert [page.text for page in result] == [TEXT]
+    assert counts(log)["filtered:no_http"] == 1
+
+
+def test_a_page_without_http_is_damage(tmp_path: Path) -> None:
+    result, log = read(tmp_path / "a.warc", record("response", "http://a.org/x", HTML))
+    assert not result
+    assert counts(log)["damaged:http"] == 1
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("text/html, text/html; charset=windows-1251", "Привет"),
+        ("text/html; charset=windows-1251, text/html", "Привет"),
+        ("text/html\r\nContent-Type: text/html; charset=windows-1251", "Привет"),
+        ("text/html; charset=windows-1251\r\nContent-Type: text/html", "Привет"),
+        ("application/json, text/html; charset=windows-1251", "Привет"),
+        ("TEXT/HTML ;Charset='WINDOWS-1251', */*", "Привет"),
+        ("text/html; charset=windows-1251, application/json", None),
+    ],
+)
+def test_the_last_of_several_content_types_counts(tmp_path: Path, kind: str, text: str | None) -> None:
+    page = response("http://a.org/", "<p>Привет".encode("cp1251"), type=kind)
+    result, _ = read(tmp_path / "a.warc", page)
+    assert [each.text for each in result] == ([] if text is None else [text])
+
+
 def test_responses_of_html_and_plain_text_are_pages(tmp_path: Path) -> None:
     content = (
         record("warcinfo", "", b"software: x\r\n")

@@ -22,6 +22,11 @@ TAGS = st.lists(
         ("O I-PER", [("PER", 1, 1)]),
         ("B-LOC I-PER I-PER", [("LOC", 0, 0), ("PER", 1, 2)]),
         ("S-LOC B-PER I-PER E-PER I-PER", [("LOC", 0, 0), ("PER", 1, 3), ("PER", 4, 4)]),
+        (
+            "U-LOC U-LOC B-PER L-PER B-PER I-PER L-PER",
+            [("LOC", 0, 0), ("LOC", 1, 1), ("PER", 2, 3), ("PER", 4, 6)],
+        ),
+        ("W-LOC W-LOC B-PER M-PER E-PER", [("LOC", 0, 0), ("LOC", 1, 1), ("PER", 2, 4)]),
         ("O O", []),
     ],
 )

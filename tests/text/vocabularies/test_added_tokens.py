@@ -77,6 +77,15 @@ def test_an_added_special_token_has_an_id_that_text_does_not_reach(tmp_path):
     assert tokenizer.piece(COVID) == "<x>"
 
 
+def test_a_special_token_between_letters_keeps_its_id(tmp_path):
+    """Text must be a word of its own to be such a token; an id is one wherever it is."""
+    tokens = {str(COVID): added("<x>", special=True, single_word=True, normalized=False)}
+    tokenizer = open_tokenizer(word_pieces(tmp_path, added_tokens_decoder=tokens), 0)
+    assert tokenizer.encode_parts(["a", COVID, "b"]) == [5, COVID, 6]
+    assert tokenizer.encode_parts([COVID, "a"]) == [COVID, 5]
+    assert tokenizer.encode("<x>") == [7, 8, 9]
+
+
 def test_words_added_to_byte_pairs_are_found_in_text(tmp_path):
     vocabulary = {CHARACTER_OF[byte]: byte for byte in range(256)} | {
         "<|endoftext|>": 256,
