@@ -51,6 +51,7 @@ TITLES = {
     "llama": "LLaMA",
     "llama2": "Llama 2",
     "llama3": "Llama 3",
+    "ettin": "Ettin",
     "olmoe": "OLMoE",
     "smollm3": "SmolLM3",
     "flan": "FLAN",
