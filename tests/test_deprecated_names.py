@@ -68,3 +68,10 @@ def test_successors_are_public():
     assert {f"{name.rpartition('.')[0]}.{successor}" for name, successor in ARGUMENTS.items()} <= {
         *present["python"]
     }
+
+
+def test_the_page_of_changes_lists_all():
+    page = (ROOT / "docs/whats_new.md").read_text(encoding="utf-8")
+    flags = {name.rpartition(" ")[2] for name in FLAGS}
+    arguments = {f"{name.rpartition('.')[0]}({name.rpartition('.')[2]}=…)" for name in ARGUMENTS}
+    assert [name for name in {*MACROS, *flags, *arguments} if f"`{name}`" not in page] == []

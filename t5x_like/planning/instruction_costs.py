@@ -6,6 +6,16 @@ import numpy as np
 
 from t5x_like.planning.hlo_program import Computation, Instruction
 
+COLLECTIVES = (
+    "all-gather",
+    "all-reduce",
+    "reduce-scatter",
+    "all-to-all",
+    "ragged-all-to-all",
+    "collective-permute",
+    "collective-broadcast",
+)
+
 
 def matmul_flops(computation: Computation, instruction: Instruction) -> float:
     """Return the FLOPs of a matrix product or convolution, 0 for other instructions.
@@ -148,3 +158,10 @@ def host_bytes(instruction: Instruction) -> int:
     if instruction.opcode not in starts or not any(shape.is_on_host for shape in instruction.shapes):
         return 0
     return max(shape.num_bytes for shape in instruction.shapes if not shape.is_on_host)
+
+
+def is_collective(instruction: Instruction) -> bool:
+    """Return whether an instruction is a collective, or marks the start or the end of one that runs meanwhile."""
+    if instruction.opcode == "custom-call":
+        return 'custom_call_target="AsyncCollective' in instruction.attributes
+    return instruction.opcode.removesuffix("-start") in COLLECTIVES

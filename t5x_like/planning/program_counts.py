@@ -8,7 +8,6 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from functools import cache
 from typing import NamedTuple
 
 from t5x_like.model.layers.expert_blocks import rounds_of
@@ -19,18 +18,10 @@ from t5x_like.planning.device_groups import (
     source_target_pairs,
     transfer_between_slices,
 )
-from t5x_like.planning.hlo_program import Computation, HloProgram, Instruction, Shape, parse
-from t5x_like.planning.instruction_costs import bytes_moved, host_bytes, matmul_flops, updates_of
+from t5x_like.planning.fusion_costs import FusionCosts
+from t5x_like.planning.hlo_program import Computation, HloProgram, Instruction, parse
+from t5x_like.planning.instruction_costs import COLLECTIVES, bytes_moved, host_bytes, matmul_flops
 
-_COLLECTIVES = (
-    "all-gather",
-    "all-reduce",
-    "reduce-scatter",
-    "all-to-all",
-    "ragged-all-to-all",
-    "collective-permute",
-    "collective-broadcast",
-)
 # They name, view or wait for values, and move none.
 _FREE = {
     *("parameter", "constant", "tuple", "get-tuple-element", "bitcast", "after-all", "opt-barrier", "domain"),
@@ -205,8 +196,7 @@ class _Counter:
 
     def __init__(self, program: HloProgram, mesh: MeshShape) -> None:
         self._program, self._mesh = program, mesh
-        self._bytes_read = cache(self._uncached_bytes_read)
-        self._fused_flops = cache(self._uncached_fused_flops)
+        self._fusions = FusionCosts(program)
 
     def computation(
         self, computation: Computation, *, times: int, channels: Collection[int] = ()
@@ -249,12 +239,12 @@ class _Counter:
         elif opcode in ("fusion", "fusion-start"):
             (name,) = instruction.called("calls")
             fused = self._program.computations[name]
-            moved = self._bytes_of_fusion(computation, instruction, fused)
+            moved = self._fusions.bytes_moved(computation, instruction, fused)
             counts.operations.append(
-                Operation(self._fused_flops(name), moved, times, host_bytes(instruction))
+                Operation(self._fusions.flops(name), moved, times, host_bytes(instruction))
             )
             self._count_fused_collectives(fused, times, counts, fused_channels)
-        elif (kind := opcode.removesuffix("-start")) in _COLLECTIVES:
+        elif (kind := opcode.removesuffix("-start")) in COLLECTIVES:
             self._count_collective(kind, computation, instruction, times, counts)
         elif opcode == "send":
             self._count_transfer(computation, instruction, times, counts)
@@ -326,7 +316,7 @@ class _Counter:
         """
         for instruction in fused.instructions.values():
             kind = instruction.opcode.removesuffix("-start")
-            if kind in _COLLECTIVES:
+            if kind in COLLECTIVES:
                 channel = instruction.number("channel_id", -1)
                 if channel in channels and channel >= 0:
                     continue
@@ -336,70 +326,6 @@ class _Counter:
                 self._count_collective(kind, fused, instruction, times, counts)
             for name in instruction.called("calls") if instruction.opcode == "fusion" else ():
                 self._count_fused_collectives(self._program.computations[name], times, counts, channels)
-
-    def _uncached_fused_flops(self, name: str) -> float:
-        fused = self._program.computations[name]
-        return sum(
-            self._fused_flops(instruction.called("calls")[0])
-            if instruction.opcode == "fusion"
-            else matmul_flops(fused, instruction)
-            for instruction in fused.instructions.values()
-        )
-
-    def _bytes_of_fusion(
-        self, computation: Computation, instruction: Instruction, fused: Computation
-    ) -> float:
-        """Return the bytes that a fusion reads of each operand and writes."""
-        read = sum(
-            self._bytes_read(fused.name, index)
-            for index, _ in enumerate(computation.operands(instruction))
-            if index in fused.parameters
-        )
-        return read + self._bytes_written(fused, fused.instructions[fused.root])
-
-    def _uncached_bytes_read(self, name: str, parameter_index: int) -> int:
-        """Return the bytes of an operand that a fusion reads: slices of it, where it only takes slices."""
-        fused = self._program.computations[name]
-        parameter = fused.parameters[parameter_index]
-        (shape, *_) = parameter.shapes or (Shape("token", ()),)
-        whole = shape.main_memory_bytes
-        if not whole:
-            return 0
-        total, waiting = 0, [parameter]
-        while waiting:
-            value = waiting.pop()
-            for user in fused.users[value.name]:
-                index = user.operands.index(value.name)
-                if user.opcode in ("dynamic-slice", "slice", "gather") and index == 0:
-                    total += user.num_bytes
-                elif user.opcode == "bitcast":
-                    waiting.append(user)
-                elif user.opcode == "tuple" or _is_collective(user):
-                    continue  # passed on, or sent: that is counted as communication
-                elif user.opcode == "fusion":
-                    total += self._bytes_read(user.called("calls")[0], index)
-                elif user.opcode == "scatter" and index == 0:
-                    total += sum(operand.num_bytes for operand in updates_of(fused, user))
-                elif user.opcode != "dynamic-update-slice" or index != 0:
-                    return whole
-        return min(total, whole)
-
-    def _bytes_written(self, fused: Computation, root: Instruction) -> int:
-        """Return the bytes that a fusion writes: the updates, where it changes parts of an operand in place."""
-        if root.opcode == "tuple":
-            return sum(self._bytes_written(fused, operand) for operand in fused.operands(root))
-        is_elsewhere = all(shape.is_on_chip or shape.is_on_host for shape in root.shapes)
-        source = fused.operands(root)[0] if root.opcode == "bitcast" else root
-        if is_elsewhere or source.opcode == "parameter" or _is_collective(source):
-            return 0
-        if source.opcode == "dynamic-update-slice":
-            return fused.operands(source)[1].num_bytes
-        if source.opcode == "scatter":
-            return sum(operand.num_bytes for operand in updates_of(fused, source))
-        if source.opcode == "fusion":
-            inner = self._program.computations[source.called("calls")[0]]
-            return self._bytes_written(inner, inner.instructions[inner.root])
-        return sum(shape.main_memory_bytes for shape in root.shapes)
 
 
 def _ring_bytes(kind: str, own: float, size: int) -> tuple[float, float]:
@@ -411,13 +337,6 @@ def _ring_bytes(kind: str, own: float, size: int) -> tuple[float, float]:
       size: Devices of a group.
     """
     payload = own * size if kind == "all-gather" else own
-    if kind not in _COLLECTIVES:
+    if kind not in COLLECTIVES:
         return payload, own
     return payload, payload * (size - 1) / size * (2 if kind == "all-reduce" else 1)
-
-
-def _is_collective(instruction: Instruction) -> bool:
-    """Return whether an instruction is a collective, or marks the start or the end of one that runs meanwhile."""
-    if instruction.opcode == "custom-call":
-        return 'custom_call_target="AsyncCollective' in instruction.attributes
-    return instruction.opcode.removesuffix("-start") in _COLLECTIVES

@@ -107,8 +107,8 @@ class InstructionPrompt:
         inputs = f"Definition: {_ended(row['definition'])}\n\n"
         question = f"Now complete the following example -\nInput: {_ended(row['input'])}\nOutput: "
         pairs = zip(row["example_inputs"], row["example_outputs"], strict=True)
-        for number, (text, output) in enumerate(list(pairs)[: self.num_examples], start=1):
-            shown = f" Positive Example {number} -\nInput: {_ended(text)}\n Output: {_ended(output)}\n\n"
+        for index, (text, output) in enumerate(list(pairs)[: self.num_examples], start=1):
+            shown = f" Positive Example {index} -\nInput: {_ended(text)}\n Output: {_ended(output)}\n\n"
             if len(inputs) + len(shown) + len(question) > self.max_characters:
                 break
             inputs += shown
